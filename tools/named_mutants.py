@@ -39,7 +39,7 @@ _LIST = [
      DEFAULT, "no narrower setting"),
     ("newton/discounted.py", "return self.leverage(Phi * self._root_next())",
      "return self.leverage(Phi)", DEFAULT, "the variance without the next row's weight"),
-    ("aggregate/calibration.py", "rate = max(RATE, 1.0 / np.sqrt(state.counter[0]))",
+    ("aggregate/calibration.py", "rate = max(RATE, min(1.0 / np.sqrt(state.counter[0]), fastest))",
      "rate = RATE", DEFAULT, "a constant rate of the intervals"),
     ("aggregate/calibration.py", "H[1, 1] += weight * P[k] * v * v", "pass",
      DEFAULT, "the slopes' curvature without this row"),

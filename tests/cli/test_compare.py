@@ -434,7 +434,7 @@ def test_a_killed_comparison_resumes(capsys, tmp_path, file):
     assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 2
     code, out, err = pronk_run(capsys, *said)
     assert (code, err) == (0, "")
-    assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 5
+    assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 6
     whole = json.loads(pronk_run(capsys, *arguments(file, tmp_path / "whole", "--json"))[1])
     assert [one["metrics"] for one in json.loads(out)["learners"]] == [
         one["metrics"] for one in whole["learners"]
@@ -466,4 +466,4 @@ def test_a_signal_stops_a_real_process_in_one_line(tmp_path, file):
     )
     assert process.returncode == 130 and process.stdout == ""
     assert process.stderr.count("\n") == 1 and "the same command resumes" in process.stderr
-    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 3
+    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 4
