@@ -3,7 +3,7 @@
     python benchmarks/bench_times.py               print the table
     python benchmarks/bench_times.py --only rate   some streams
 
-Generated streams drift by the clock, and their rows come irregularly. The real ones are streams of
+Generated streams drift with time, and their rows come irregularly. The real ones are streams of
 PRONK_DATA whose rows are not evenly spaced; times are made from their calendar columns. "thinned"
 is half-hourly demand of which every other fortnight has only every twelfth row.
 """

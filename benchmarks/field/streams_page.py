@@ -87,8 +87,9 @@ file. An empty cell is a run that was not made, or that was stopped before that 
 
 No setting was chosen on these streams, but for one. Three of them say little. The label of
 powersupply is the hour of the day, so a learner that sees the last label only has to add one; pronk
-reads it, and after as few rows as it does, since this stream showed that it did not. Of the labels of obd_click 0.5 % are clicks, so that predicting
-none of them is hard to beat. kdd99_10pct has long runs of one label.
+reads it, and after as few rows as it does, since this stream showed that it did not. Of the labels
+of obd_click 0.5 % are clicks, so that predicting none of them is hard to beat. kdd99_10pct has long
+runs of one label.
 
 {streams}
 
