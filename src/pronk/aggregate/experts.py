@@ -741,8 +741,8 @@ class Experts(Stateful):
     ) -> None:
         """Learn every eighth of rows Z (n, columns) with the second head, if there is one.
 
-        ``features`` yields groups with the features of rows, as `features` does; ``skip`` rows come
-        before these that are not counted yet.
+        Its forest learns all of them. ``features`` yields groups with the features of rows, as
+        `features` does; ``skip`` rows come before these that are not counted yet.
         """
         far = self.far
         if far is None:

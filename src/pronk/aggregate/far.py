@@ -165,7 +165,7 @@ class FarHead(Stateful):
     def add_rows(self, Z: Array, Y: Array, rows: int) -> None:
         """Let the forest learn rows Z (n, columns) and targets Y, with which there are ``rows``.
 
-        It learns them eight at a time, after the last of them: see `Experts.next_row_is_simple`.
+        It learns them eight at a time, at the rows of `Experts.next_row_is_far`.
         """
         if self.forest is None:
             return
