@@ -132,12 +132,12 @@ class NoClipping(learner.TargetClipping):
         return Y.copy()
 
 
-def without_linear(outputs: int, columns: int | None = None) -> baselines.Baselines:
-    return baselines.Baselines(outputs, None)
+def without_linear(outputs: int, columns: int | None, *others: int) -> baselines.Baselines:
+    return baselines.Baselines(outputs, None, *others)
 
 
-def without_lagged_errors(model: Any, targets: Array, sources: list[int]) -> Any:
-    return FIND_LAGS(model, targets, sources)[0], []
+def without_lagged_errors(model: Any, targets: Array, sources: list[int], delay: int) -> Any:
+    return FIND_LAGS(model, targets, sources, delay)[0], []
 
 
 FIND_LAGS = learner.OnlineKernel._find_lags
@@ -224,7 +224,7 @@ def without(*names: str) -> tuple[int, ...]:
 def repeated(recording: Recording, variation: Local | None = None) -> Array:
     """Return the final predictions of all recorded rows by local experts that are varied."""
     variation = variation or Local()
-    metrics, limits, signed, seed, memory, small, windows, lags = recording.made
+    metrics, limits, signed, seed, memory, small, windows, lags, _ = recording.made
     if variation.metrics is not None:
         metrics = variation.metrics(recording)
     small = variation.small or small

@@ -234,14 +234,6 @@ class TimedNewton(DiscountedNewton):
     def _roots(self, first: int, last: int) -> Array:
         return np.asarray(self._shares[1:] ** -0.5)
 
-    def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
-        super()._append_rows(Phi, Y, out, weights)
-        self._weigh_anticipation(out)
-
-    def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
-        super()._append_block(Phi, Y, out, weights)
-        self._weigh_anticipation(out)
-
     def _weigh_anticipation(self, out: Array) -> None:
         """Turn f kappa, with the row's own gap, into the prediction after a gap of 1."""
         if self.discount != 1.0:
@@ -546,14 +538,6 @@ class DiscountedForecaster(DiscountedNewton):
 
     def _account(self, out: Array, Y: Array) -> None:
         """Do nothing: `_append` has added the rows."""
-
-    def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
-        super()._append_rows(Phi, Y, out, weights)
-        self._weigh_anticipation(out)
-
-    def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
-        super()._append_block(Phi, Y, out, weights)
-        self._weigh_anticipation(out)
 
     def _weigh_anticipation(self, out: Array) -> None:
         """Turn f kappa into f / (1 + q) and keep the terms of the bound of the rows."""

@@ -374,6 +374,7 @@ class Newton(Stateful):
             self._append_rows(Phi, Y, out, weights)
         else:
             self._append_block(Phi, Y, out, weights)
+        self._weigh_anticipation(out)
         self._weights = None
         self._open = t + m
         if self._open == len(self._kappa):
@@ -391,6 +392,11 @@ class Newton(Stateful):
             recurrence.newton_rows_from_features(
                 Phi, batch, t, self._rule, self._running, self._L.T, self._beta, self._Z, block
             )
+
+    def _weigh_anticipation(self, out: Array) -> None:
+        """Change the predictions of new rows, not yet counted as open, where a row's weight in its
+        own prediction is another than in the sums.
+        """
 
     # -- one row in two steps -----------------------------------------------------------------
 
