@@ -10,10 +10,6 @@ PRONK_DATA is the folder of the data sets. Mechanisms are switched off from here
 functions of `pronk.aggregate` are replaced for one pass, compiled functions that read them are
 compiled again. The product has no switches for this.
 
-Variations of the local experts change nothing in front of them, so one pass records what they
-learn (`LocalExperts.learn`) and a variation repeats only their part. The final predictions of the
-unchanged local experts, repeated in this way, are compared with those of the pass.
-
 Runs are kept in benchmarks/field/ablation.json by set, mechanism and mark of the default learner
 (`field.measures.mark`); one that is there is not made again.
 """
@@ -30,12 +26,11 @@ import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
 from contextlib import AbstractContextManager, ExitStack, contextmanager  # noqa: E402
-from copy import deepcopy  # noqa: E402
-from dataclasses import dataclass, field  # noqa: E402
+from dataclasses import dataclass  # noqa: E402
 from functools import cache, partial  # noqa: E402
 from pathlib import Path  # noqa: E402
 from types import ModuleType  # noqa: E402
-from typing import Any  # noqa: E402
+from typing import Any, NamedTuple  # noqa: E402
 from unittest.mock import patch  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -49,11 +44,10 @@ from field import measures, streams  # noqa: E402
 from field.passes import BLOCK  # noqa: E402
 from field.results import Part, Runs, keep, keep_page, load, table  # noqa: E402
 from field.sets import Data  # noqa: E402
-from pronk.aggregate import baselines, experts, learner, local, mixture  # noqa: E402
-from pronk.aggregate.relevance import METRIC_ROWS, half_median  # noqa: E402
+from pronk.aggregate import baselines, experts, far, learner, local, mixture  # noqa: E402
+from pronk.aggregate.relevance import in_half_medians  # noqa: E402
 from pronk.aggregate.settings import PAST, RELEVANCE, SMOOTH_ALPHA, Setting, grid  # noqa: E402
 from pronk.core import scales  # noqa: E402
-from pronk.core.kernels import Laplacian  # noqa: E402
 
 Array = NDArray[Any]
 Patch = AbstractContextManager[Any]
@@ -161,55 +155,12 @@ def any_points() -> Iterator[None]:
 
 @contextmanager
 def no_baselines() -> Iterator[None]:
-    with patch.multiple(baselines, MEAN_WINDOWS=np.zeros(0), MEAN_NAMES=()):
+    none = {"MEAN_WINDOWS": np.zeros(0), "MEAN_NAMES": ()}
+    with patch.multiple(baselines, **none), patch.object(far, "MEANS", 0):
         yield
 
 
-# -- the local experts, repeated ----------------------------------------------------------------
-
-
-@dataclass
-class Recording:
-    """What the local experts learned in one pass, and the losses of that pass.
-
-    ``made`` are their arguments, ``calls`` the rows, targets, inner and final predictions of each
-    call, ``columns`` the same of all rows; ``to_targets`` turns predictions into labels or numbers,
-    ``forest`` has the predictions of the unchanged forest behind the inner ones.
-    """
-
-    data: Data
-    made: tuple[Any, ...] = ()
-    calls: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
-    columns: tuple[Array, ...] = ()
-    losses: Array = field(default_factory=lambda: np.empty(0))
-    to_targets: Callable[[Array], Array] = field(default=lambda P: P)
-    forest: Array = field(default_factory=lambda: np.empty(0))
-
-    def losses_of(self, P: Array) -> Array:
-        """Return the losses of all rows, with final predictions P from the last stage on.
-
-        The first rows of P are those that are learned again at that stage.
-        """
-        first = learner.STAGES[-1]
-        found = losses(self.to_targets(P[first:]), self.data, first)
-        return np.append(self.losses[:first], found)
-
-
-def recorder(recording: Recording) -> type[local.LocalExperts]:
-    class Recorded(local.LocalExperts):
-        def __init__(self, *made: Any) -> None:
-            super().__init__(*made)
-            recording.made, recording.calls = deepcopy(made), []  # the limits are changed later
-
-        def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
-            P = super().learn(Z, Y, G, gaps)
-            recording.calls.append((Z.copy(), Y.copy(), G.copy(), P.copy()))
-            return P
-
-        def remap(self, matrix: Array) -> None:
-            raise NotImplementedError("a new class after the first stages is not recorded")
-
-    return Recorded
+# -- the local experts, varied ------------------------------------------------------------------
 
 
 #: Places of the experts in the mixture of the local ones; g is the first.
@@ -221,40 +172,17 @@ def without(*names: str) -> tuple[int, ...]:
     return tuple(k for k in ALL if k == 0 or local.NAMES[k - 1] not in names)
 
 
-def repeated(recording: Recording, variation: Local | None = None) -> Array:
-    """Return the final predictions of all recorded rows by local experts that are varied."""
-    variation = variation or Local()
-    metrics, limits, signed, seed, memory, small, windows, lags, _ = recording.made
-    if variation.metrics is not None:
-        metrics = variation.metrics(recording)
-    small = variation.small or small
-    P, (Z, Y, G, _) = recording.forest, recording.columns
-    if not variation.same_forest or not len(P):
-        with variation.patch():
-            forest = local.Forest(metrics, limits, signed, seed, memory, small)
-            variation.change(forest)
-            P = np.concatenate((G[:, None], forest.learn(Z, Y, G)), axis=1)
-        if variation.same_forest:
-            recording.forest = P
-    kept = list(variation.kept)
-    outer = mixture.Mixture(len(kept), limits, signed, windows, lags)
-    return outer.learn(np.ascontiguousarray(P[:, kept]), Y)
+def plain_metric(metrics: Array, Z: Array) -> Array:
+    """All columns of first rows Z as scaled, in units of half the median distance."""
+    return in_half_medians(np.ones_like(metrics), Z)
 
 
-def plain_metric(recording: Recording) -> Array:
-    """All columns as scaled, in units of half the median distance, as `relevance.local_metrics`."""
-    Z = recording.columns[0][: learner.STAGES[-1]]
-    Z = np.ascontiguousarray(Z[:: max(1, len(Z) // METRIC_ROWS)][:METRIC_ROWS])
-    unit = half_median(Laplacian().distances(Z, Z))
-    return np.full((2, Z.shape[1]), 1.0 / unit)
+def learned_metric(metrics: Array, Z: Array) -> Array:
+    return metrics[[1, 1]]
 
 
-def learned_metric(recording: Recording) -> Array:
-    return np.asarray(recording.made[0])[[1, 1]]
-
-
-def mild_metric(recording: Recording) -> Array:
-    return np.asarray(recording.made[0])[[0, 0]]
+def mild_metric(metrics: Array, Z: Array) -> Array:
+    return metrics[[0, 0]]
 
 
 def one_fit(odds: float, forest: local.Forest) -> None:
@@ -271,21 +199,43 @@ def unchanged(forest: local.Forest) -> None:
     """Change nothing."""
 
 
-@dataclass(frozen=True)
-class Local:
-    """A variation of the local experts; ``kept`` are the experts in their mixture, 0 is g."""
+@contextmanager
+def local_with(
+    kept: tuple[int, ...] = ALL,
+    change: Callable[[local.Forest], None] = unchanged,
+    metric: Callable[[Array, Array], Array] | None = None,
+    small: bool | None = None,
+) -> Iterator[None]:
+    """Vary the local experts; ``kept`` are the experts in their mixture, 0 is g."""
+    add_local = experts.Experts.add_local
 
-    kept: tuple[int, ...] = ALL
-    change: Callable[[local.Forest], None] = unchanged
-    metrics: Callable[[Recording], Array] | None = None
-    small: bool = False
-    patch: Callable[[], Patch] = ExitStack
+    class Varied(local.LocalExperts):
+        def __init__(self, metrics: Array, limits: Array, signed: bool, *made: Any) -> None:
+            seed, memory, own_small, *others = made
+            own_small = own_small if small is None else small
+            super().__init__(metrics, limits, signed, seed, memory, own_small, *others)
+            change(self.forest)
+            self.mixture = mixture.Mixture(len(kept), limits, signed, *others)
 
-    @property
-    def same_forest(self) -> bool:
-        """Whether the forest is the unchanged one."""
-        varied = self.small or self.metrics or self.patch is not ExitStack
-        return self.change is unchanged and not varied
+        def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
+            return G if kept == (0,) else super().learn(Z, Y, G, gaps)
+
+        @staticmethod
+        def _all(G: Array, P: Array) -> Array:
+            whole = local.LocalExperts._all(G, P)
+            return np.ascontiguousarray(whole[:, list(kept)])
+
+    def added(self: Any, metrics: Array, Z: Array | None = None) -> None:
+        if metric is not None:
+            assert Z is not None
+            metrics = metric(metrics, Z)
+        add_local(self, metrics, Z)
+
+    with (
+        patch.object(experts, "LocalExperts", Varied),
+        patch.object(experts.Experts, "add_local", added),
+    ):
+        yield
 
 
 # -- mechanisms ---------------------------------------------------------------------------------
@@ -297,7 +247,7 @@ class Mechanism:
 
     title: str
     text: str
-    off: Callable[[], Patch] | Local
+    off: Callable[[], Patch]
     long: bool = True
     """Whether it is switched off on long streams as well."""
     kinds: tuple[bool, ...] = (False, True)
@@ -410,63 +360,65 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     # local experts
     "local": Mechanism(
-        "local experts", "Everything from here on: the forest and its mixture.", Local(kept=(0,))
+        "local experts",
+        "Everything from here on: the forest and its mixture.",
+        partial(local_with, (0,)),
     ),
     "window tree": Mechanism(
         "window tree",
         "A tree of at most 32 leaves that keeps the newest rows.",
-        Local(without("window leaf")),
+        partial(local_with, without("window leaf")),
     ),
     "random splits": Mechanism(
         "random splits",
         "In some of the long trees splits are chosen at random; off, one tree per metric without "
         "random splits remains.",
-        Local(small=True),
+        partial(local_with, small=True),
     ),
     "metric": Mechanism(
         "learned metric",
         "Columns weighted by the slopes of a fit of the first rows; off, all weigh the same (and "
         "two trees are equal).",
-        Local(metrics=plain_metric),
+        partial(local_with, metric=plain_metric),
     ),
     "mild metric": Mechanism(
         "mild form of the metric",
         "Half of the long trees use the fourth root of the weights; off, all use the weights "
         "(and the two trees without random splits are equal).",
-        Local(metrics=learned_metric),
+        partial(local_with, metric=learned_metric),
     ),
     "strict metric": Mechanism(
         "full form of the metric",
         "The other half of the long trees and the window tree use the weights; off, all use "
         "the fourth root (and two trees are equal).",
-        Local(metrics=mild_metric),
+        partial(local_with, metric=mild_metric),
     ),
     "leaf": Mechanism(
         "leaf weights",
         "Each leaf averages its two fits by exponential weights of its own; off, leaves predict "
         "the fit of the residuals.",
-        Local(without("local leaf"), partial(one_fit, np.inf)),
+        partial(local_with, without("local leaf"), partial(one_fit, np.inf)),
     ),
     "fit": Mechanism(
         "fits of the targets",
         "Leaves fit the targets, as expert and in the average of the leaf.",
-        Local(without("local fit", "local leaf"), partial(one_fit, np.inf)),
+        partial(local_with, without("local fit", "local leaf"), partial(one_fit, np.inf)),
     ),
     "residual": Mechanism(
         "fits of the residuals",
         "Leaves fit what the other experts leave, y - g, as expert and in the average of the leaf.",
-        Local(without("local residuals", "local leaf"), partial(one_fit, -np.inf)),
+        partial(local_with, without("local residuals", "local leaf"), partial(one_fit, -np.inf)),
     ),
     "leaf clipping": Mechanism(
         "outlier clipping in leaves",
         "Errors that a leaf learns are clipped to five recent root mean squares.",
-        Local(change=no_leaf_clipping),
+        partial(local_with, change=no_leaf_clipping),
         kinds=(False,),
     ),
     "tube": Mechanism(
         "tube for labels",
         "Leaves hold only the labels that their fit misses by more than 0.2; off, all.",
-        Local(patch=partial(compiled_again, trees, TUBE=0.0)),
+        partial(compiled_again, trees, TUBE=0.0),
         kinds=(True,),
     ),
 }
@@ -480,7 +432,7 @@ TOGETHER: dict[str, Mechanism] = {
     "leaf + window tree": Mechanism(
         "leaf weights and the window tree",
         "The local experts are two means of the long trees, of the fits of targets and residuals.",
-        Local(without("local leaf", "window leaf")),
+        partial(local_with, without("local leaf", "window leaf")),
     ),
 }
 EVERY = {**MECHANISMS, **TOGETHER}
@@ -511,48 +463,21 @@ def with_glitches(data: Data) -> tuple[Data, Array]:
     return Data(X, y, False), targets | rows
 
 
-def losses(found: Array, data: Data, first: int = 0) -> Array:
-    """Return the loss (0-1 or squared) of predictions of the rows from ``first`` on."""
-    truth = data.y[first : first + len(found)]
+def losses(found: Array, data: Data) -> Array:
+    """Return the loss (0-1 or squared) of each prediction."""
     if data.labels:
-        return np.asarray(found != truth, dtype=np.float64)
-    return np.asarray((found - truth) ** 2)
+        return np.asarray(found != data.y, dtype=np.float64)
+    return np.asarray((found - data.y) ** 2)
 
 
-def passed(data: Data, recording: Recording | None = None) -> Array:
+def passed(data: Data) -> Array:
     """Return the losses of a pass of the default learner, in blocks as `field.passes`."""
     kind = pronk.OnlineKernelClassifier if data.labels else pronk.OnlineKernelRegressor
     model, found = kind(random_state=0), []
     for i in range(0, len(data.y), BLOCK):
         P = model.predict_then_learn(data.X[i : i + BLOCK], data.y[i : i + BLOCK])
         found.append([0 if p is None else p for p in P.tolist()])
-    if recording is not None:
-        inner = model._model.incumbent
-        if data.labels:
-            recording.to_targets = model._labels.predicted
-        else:
-            recording.to_targets = lambda P: (P * inner._size + inner._level)[:, 0]
     return losses(np.concatenate(found), data)
-
-
-def recorded(data: Data) -> Recording:
-    """Record a pass; check that the local experts, repeated, make the same predictions."""
-    recording = Recording(data)
-    with patch.object(experts, "LocalExperts", recorder(recording)):
-        recording.losses = passed(data, recording)
-    recording.columns = tuple(np.concatenate(parts) for parts in zip(*recording.calls, strict=True))
-    recording.calls = []
-    again = repeated(recording)
-    np.testing.assert_allclose(again, recording.columns[-1], rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(recording.losses_of(again), recording.losses, rtol=1e-6, atol=1e-9)
-    return recording
-
-
-def local_losses(recording: Recording, variation: Local) -> Array:
-    """Return the losses of a pass with varied local experts."""
-    if variation.kept == (0,):
-        return recording.losses_of(recording.columns[2])
-    return recording.losses_of(repeated(recording, variation))
 
 
 # -- runs ---------------------------------------------------------------------------------------
@@ -573,16 +498,25 @@ def result(off: Array, on: Array, length: int, seconds: float) -> dict[str, Any]
     return found
 
 
+class Pass(NamedTuple):
+    """First rows of a set, which of them count, and a pass of the unchanged learner over them."""
+
+    data: Data
+    good: NDArray[np.bool_]
+    losses: Array
+    seconds: float
+
+
 @cache
-def pass_of(name: str, length: int, glitches: bool) -> tuple[Recording, NDArray[np.bool_], float]:
-    """Return the recorded pass over the first rows of a set, the rows that count, its seconds."""
+def pass_of(name: str, length: int, glitches: bool) -> Pass:
     data = streams.read(name).first(length)
     good = np.ones(len(data.y), dtype=bool)
     if glitches:
         data, bad = with_glitches(data)
         good = ~bad
     start = time.process_time()
-    return recorded(data), good, time.process_time() - start
+    found = passed(data)
+    return Pass(data, good, found, time.process_time() - start)
 
 
 def run_set(name: str, length: int, wanted: list[str], mark: str, glitches: bool = False) -> None:
@@ -599,18 +533,14 @@ def run_set(name: str, length: int, wanted: list[str], mark: str, glitches: bool
         return mechanism == FULL or labels in EVERY[mechanism].kinds
 
     for mechanism in filter(missing, filter(fits, wanted)):
-        recording, good, seconds = pass_of(name, length, glitches)
-        off = None if mechanism == FULL else EVERY[mechanism].off
-        start = time.process_time()
-        if off is None:
-            lost, start = recording.losses, start - seconds
-        elif isinstance(off, Local):
-            lost = local_losses(recording, off)
-        else:
-            with off():
-                lost = passed(recording.data)
-        spent = time.process_time() - start
-        run = result(lost[good], recording.losses[good], len(lost), spent)
+        full = pass_of(name, length, glitches)
+        lost, spent, good = full.losses, full.seconds, full.good
+        if mechanism != FULL:
+            start = time.process_time()
+            with EVERY[mechanism].off():
+                lost = passed(full.data)
+            spent = time.process_time() - start
+        run = result(lost[good], full.losses[good], len(lost), spent)
         if len(lost) < length:
             run["whole"] = True  # the set has no more rows
         keep(f"{title}/{mechanism}/{mark}", run, RUNS)
@@ -736,7 +666,6 @@ def main() -> None:
     wanted = options.only or [FULL, *EVERY]
     robust = [m for m in wanted if m in (FULL, *OUTLIERS)]
     long = [m for m in wanted if m == FULL or EVERY[m].long]
-    repeats = [m for m in long if m == FULL or isinstance(EVERY[m].off, Local)]
     with threadpool_limits(1):
         mark = measures.mark()
         if options.short:
@@ -747,10 +676,9 @@ def main() -> None:
         if options.unseen:
             for name in UNSEEN:
                 run_set(name, SHORT, [FULL, *DOUBTFUL], mark)
-        if options.long:  # the variations that repeat only the local experts first
-            for some in (repeats, *([m] for m in long if m not in repeats)):
-                for name in options.sets:
-                    run_set(name, ROWS[name] or WHOLE, some, mark)
+        if options.long:
+            for name in options.sets:
+                run_set(name, ROWS[name] or WHOLE, long, mark)
         write(load(RUNS), mark)
 
 

@@ -121,10 +121,10 @@ load of the machine with two cores was {load:.1f}."""
 
 NOTES = """What costs:
 
-- **Blocks.** After row 16,384 three experts hold 256 points. A row costs each of them about a
-  quarter of a million flops: kernel features, a triangular solve, the products of a block's rows,
+- **Blocks.** After row 16,384 three experts hold 192 points. A row costs each of them more than a
+  hundred thousand flops: kernel features, a triangular solve, the products of a block's rows,
   sums and the new factor. The local experts add 15 to 30 microseconds.
-- **One row** reads two triangles of 256 x 256 numbers per expert and the open block: memory, not
+- **One row** reads two triangles of 192 x 192 numbers per expert and the open block: memory, not
   arithmetic, is the limit. Learning a row that was just predicted reuses them. The worst call
   closes the blocks of all experts.
 - **The first 2,048 rows** are learned by about sixteen experts, which restart and learn all rows so

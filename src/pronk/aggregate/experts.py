@@ -58,7 +58,7 @@ Array = NDArray[np.float64]
 #: Number of experts without window that stay active, by rows seen.
 ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
 #: Share of the points that is kept at the last of these rows: from there on local experts lead.
-LATE_SHARE = 2 / 3
+LATE_SHARE = 1 / 2
 
 
 class Recorded(NamedTuple):

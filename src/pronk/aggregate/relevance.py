@@ -140,7 +140,7 @@ def gradient_metric(Z: Array, Y: Array, seed: int) -> Array:
 
 def half_median(distances: Array) -> float:
     """Return half the median of a matrix of distances above its diagonal; 1 if that is 0."""
-    median = float(np.median(distances[np.triu_indices(len(distances), 1)]))
+    median = float(np.median(distances[~np.tri(len(distances), dtype=np.bool_)]))
     return 0.5 * median if median > 0.0 else 1.0
 
 
