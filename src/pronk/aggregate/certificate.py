@@ -26,9 +26,9 @@ Proof. Let q be the first stack's prediction and f the same before it is clipped
    weights g. Earlier rows are counted in full.
 2. The stack is ridge regression of y - m on p - m, and on lagged errors where they are read (u is 0
    there, and A has their terms too), in units of B, and g B^2 = b^2 / max(2 D^2, b^2) is at most 1
-   and never increases. With V(u) = |u_t - u|^2 in the norm of A, the decrease of V over a row is
-   (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's leverage.
-   Summed by parts that is at most V(u) at the start, alpha |u|^2.
+   and never increases. With V(u) = ``|u_t - u|^2`` in the norm of A, the decrease of V over a row
+   is (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's leverage.
+   Summed by parts that is at most V(u) at the start, ``alpha |u|^2``.
 3. |q - y| is at most |f - y|, or at most x if y lies outside the range; and at most D. So the rest
    of a row, g ((q - y)^2 - (f - y)^2 / (1 + q_t)), is at most g D^2 log(1 + q_t) + g x^2, and
    g D^2 <= 1/2. The log(1 + q_t) sum to log det(A / alpha).
