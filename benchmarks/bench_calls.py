@@ -121,12 +121,12 @@ load of the machine with two cores was {load:.1f}."""
 
 NOTES = """What costs:
 
-- **Blocks.** After row 16,384 three experts hold 192 points. A row costs each of them more than a
-  hundred thousand flops: kernel features, a triangular solve, the products of a block's rows,
-  sums and the new factor. The local experts add 15 to 30 microseconds.
-- **One row** reads two triangles of 192 x 192 numbers per expert and the open block: memory, not
-  arithmetic, is the limit. Learning a row that was just predicted reuses them. The worst call
-  closes the blocks of all experts.
+- **Blocks.** After row 16,384 the best expert holds 384 points and two others 192. A row costs
+  the best more than half a million flops: kernel features, a triangular solve, the products of a
+  block's rows, sums and the new factor. The local experts add 15 to 30 microseconds.
+- **One row** reads two triangles of 384 x 384 numbers for the best expert and the open block:
+  memory, not arithmetic, is the limit. Learning a row that was just predicted reuses them. The
+  worst call closes the blocks of all experts.
 - **The first 2,048 rows** are learned by about sixteen experts, which restart and learn all rows so
   far again at every stage; at row 2,048 the metric of the local experts is found."""
 

@@ -57,7 +57,7 @@ Array = NDArray[np.float64]
 
 #: Number of experts without window that stay active, by rows seen.
 ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
-#: Share of the points that is kept at the last of these rows: from there on local experts lead.
+#: Share of the points that all but the best of them keep at the last of these rows.
 LATE_SHARE = 1 / 2
 
 
@@ -100,6 +100,7 @@ class Experts(Stateful):
         self.local: LocalExperts | None = None
         self.budget, self.outputs, self.columns = budget, outputs, columns
         self._active = list(range(len(settings)))
+        self._leader: list[int] = []  # from the last of these rows on: the best without window
         self._groups: list[Group] = []
         by_number = {view.number: view for view in views}
         engine = TimedNewton if timed else DiscountedNewton
@@ -659,8 +660,10 @@ class Experts(Stateful):
         if self.candidates.proposed.size:
             self.add_points(*self.candidates.pop_proposed(), self.candidates.room(self._rows))
         if self._rows in ACTIVE_EXPERTS:
-            self._limit_points()  # once: the last of these rows
-            self._drop(self.best(ACTIVE_EXPERTS[self._rows]))
+            kept = self.best(ACTIVE_EXPERTS[self._rows])
+            if self._has_leader(self._rows):
+                self._leader = kept[:1]
+            self._drop(kept)
 
     # -- selection --------------------------------------------------------------------------
 
@@ -683,19 +686,21 @@ class Experts(Stateful):
             self.far.keep(kept)
         self._set_limits()
 
-    def _limit_points(self) -> None:
-        """Set the most points after the rows so far."""
-        if self.local is not None and self._rows >= max(ACTIVE_EXPERTS, default=np.inf):
-            self.budget = self.candidates.budget = math.ceil(LATE_SHARE * self.budget)
+    def _has_leader(self, rows: int) -> bool:
+        """Whether after so many rows one expert has more points than the others."""
+        return self.local is not None and rows >= max(ACTIVE_EXPERTS, default=rows + 1)
 
     def _set_limits(self) -> None:
         """Set the most points of each group, and the group that chooses the points.
 
-        That is the narrowest group with a stable expert (without window) in the first such view.
+        That is the narrowest in the first view of the groups with the most points.
         """
         for group in self._groups:
-            stable = any(self.settings[i].window is None for i in group.learners)
-            group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
+            group.limit = self.budget
+            if all(self.settings[i].window is not None for i in group.learners):
+                group.limit = min(self.budget, FORGETFUL_POINTS)
+            elif self._leader and self._leader[0] not in group.learners:
+                group.limit = math.ceil(LATE_SHARE * self.budget)
             group.shrink()
         choosing = [g for g in self._groups if g.limit == self.budget]
         self.reference = min(choosing, key=lambda group: (group.number, group.factor))
@@ -831,6 +836,7 @@ class Experts(Stateful):
 
     STATE = (
         Places("active", high="settings"),
+        Places("leader", high="settings"),
         Parts("views", "views"),
         Part("past", "past", sizes={"outputs": "outputs"}),
         Part("baselines", "baselines", sizes={"outputs": "outputs"}),
@@ -845,7 +851,6 @@ class Experts(Stateful):
         Part("waiting", sizes={"wide": "wide", "outputs": "outputs"}),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
         Unsaved("outputs"),
-        Unsaved("budget"),
         Unsaved("reference"),
     )
 
@@ -884,7 +889,9 @@ class Experts(Stateful):
             require(all(fits), "far has weights of more points")
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "active has no expert that does not forget")
-        self._limit_points()
+        known = len(self._leader) == self._has_leader(self._rows)
+        leads = all(i in numbers and self.settings[i].window is None for i in self._leader)
+        require(known and leads, "leader is not one of the active experts, from where there is one")
         self._set_limits()
         self._restore_spans()
         if self._log is not None:

@@ -29,7 +29,7 @@ stream (stages and epochs), so the cut into calls changes nothing:
                        dropped
     every 256 rows     proposed rows become points, up to most_points(t)
     row 4096 .. 16384  the worst experts since the last such row are dropped
-    row 16384          the experts keep the first half of their points
+    row 16384          all experts but the best keep the first half of their points
 
 Predictions of the first 8 rows are the median of earlier targets (the mean of labels). Experts
 learn clipped targets; the error scale and the intervals use targets as given.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.clock import LONGEST_GAP
 from pronk.core.linalg import GrowingRows
 from pronk.core.randomness import KORS_COINS, Uniforms
-from pronk.core.state import Part, Rows, Sizes, Stateful, Unsaved, require
+from pronk.core.state import Part, Rows, Sizes, Stateful, require
 from pronk.newton.discounted import EPOCH
 
 Array = NDArray[np.float64]
@@ -83,7 +83,6 @@ class Candidates(Stateful):
         Rows("points", ("points", "wide"), "points"),
         Part("uniforms", "uniforms"),
         Rows("proposed", ("proposed", "wider"), "proposed"),
-        Unsaved("budget"),
     )
 
     def _restored(self, sizes: Sizes) -> None:
