@@ -104,6 +104,24 @@ def test_one_row_that_is_stopped_is_rolled_back(kind, moment):
     stopped_at_some_lines(learner, X[start : start + 4], y[start : start + 4])
 
 
+@pytest.mark.parametrize("kind", ["number", "labels"])
+@pytest.mark.parametrize("start", [9, 450])
+def test_a_row_that_closes_a_block_is_not_simple(kind, start):
+    """Calls of one row and of seven; the learners themselves say which row closes a block."""
+    learner, y, closing, row = learner_of(kind, start), TARGETS[kind], 0, start
+    while row < start + 230:
+        experts = learner._model.experts
+        blocks = [m for group in experts._groups for m in group.learners.values()]
+        blocks += [] if experts.error_scale is None else [experts.error_scale.shape]
+        if any(m.open_room == 1 for m in blocks):
+            closing += 1
+            assert not experts.next_row_is_simple
+        stop = row + (7 if row % 5 == 0 else 1)
+        learner.predict_then_learn(X[row:stop], y[row:stop])
+        row = stop
+    assert closing
+
+
 def test_one_row_that_splits_a_leaf_is_rolled_back():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(2400, 3))

@@ -507,11 +507,9 @@ class Experts(Stateful):
     @property
     def next_row_is_simple(self) -> bool:
         """Whether the next row closes no block and ends no epoch."""
-        learners = (learner for group in self._groups for learner in group.learners.values())
-        last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
-        return not (
-            last or (self.error_scale is not None and self.error_scale.shape.open_room == 1)
-        )
+        if self._one is None:
+            self._one = OneRow(self)
+        return (self._rows + 1) % self._one.shortest_block > 0
 
     @property
     def next_row_is_far(self) -> bool:

@@ -217,7 +217,7 @@ class Forest(Stateful):
 
     def may_split(self, row: LocalRow) -> bool:
         """Whether the row of the last `peek` may fill a leaf."""
-        return LEAF_ROWS - 1 in self._pool.counts[row.slots]
+        return bool(self._pool.counts[row.slots].max() == LEAF_ROWS - 1)
 
     def _grow(self) -> None:
         """Enlarge pool and nodes so that the next row fits."""

@@ -87,6 +87,11 @@ class OneRow:
         group_rows = [group_row for *_, held in self._views for group_row in held]
         self._learners = [pair for group_row in group_rows for pair in group_row.learners]
         (self._reference,) = [s for s in group_rows if s.group is experts.reference]
+        # The lengths of blocks divide an epoch, so a multiple of the shortest ends every block.
+        lengths = [learner.block_length for learner, *_ in self._learners]
+        if experts.error_scale is not None:
+            lengths.append(experts.error_scale.shape.block_length)
+        self.shortest_block = min(lengths)
 
     def _group_row(self, group: Group, place: dict[int, int]) -> GroupRow:
         size, own = group.nystrom.size, self._experts.error_scale

@@ -16,6 +16,7 @@ are saved until the epoch ends: they were computed with other outputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,7 +40,7 @@ DOUBT = 1e-9
 
 def most_points(rows: int, budget: int) -> int:
     """Return the limit of points after so many rows: min(budget, rows, 8 sqrt(rows))."""
-    return min(budget, rows, int(8.0 * np.sqrt(rows)))
+    return min(budget, rows, int(8.0 * math.sqrt(rows)))
 
 
 def outside(diagonal: Array, Phi: Array) -> Array:

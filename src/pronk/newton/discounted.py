@@ -67,7 +67,7 @@ Array = NDArray[np.float64]
 #: Rows of an epoch of the experts (`experts`).
 EPOCH = 256
 #: Up to this many features two blocks per epoch are faster, beyond it one.
-TWO_BLOCKS = 300
+TWO_BLOCKS = 400
 
 
 @dataclass(frozen=True)
