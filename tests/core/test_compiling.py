@@ -1,10 +1,17 @@
 """Compiled functions: one version for Python, parts for compiled callers."""
 
+import gc
+import sys
+from typing import NamedTuple
+
 import numba
 import numpy as np
 import pytest
 from numba import njit
 from numba.core.caching import NullCache
+from numba.core.runtime import _nrt_python as _nrt
+from numba.core.runtime import rtsys
+from numba.core.target_extension import cpu_target, jit_registry
 
 from pronk.core import compiling
 from pronk.core.compiling import PartLibrary, compiled
@@ -78,8 +85,6 @@ def test_options_are_those_of_the_function_not_of_its_caller():
 
 
 def test_garbage_is_collected_again_after_compiling():
-    import gc
-
     @compiled
     def once(x):
         return x + 1
@@ -104,3 +109,151 @@ def test_another_version_of_numba_compiles_by_itself(monkeypatch):
     assert type(plain) is type(of_others)
     plain._cache = NullCache()
     assert plain(4.0, 2) == both(4.0, 2)
+
+
+# -- translation -----------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    matrix: np.ndarray
+    vector: np.ndarray
+
+
+@compiled
+def first_of(pair):
+    return pair.vector
+
+
+@compiled
+def row_of(pair, i):
+    return pair.matrix[i]
+
+
+@compiled
+def largest(given):
+    largest = given
+    for i in range(len(given)):
+        if given[i] > largest[0]:
+            largest = given[i : i + 1]
+    return largest
+
+
+@compiled
+def swapped(pair, times):
+    for _ in range(times):
+        pair = Pair(pair.matrix + 1.0, pair.matrix[0])
+    return pair
+
+
+@compiled
+def through(pair, i, times):
+    matrix, vector = pair
+    if i > 2:
+        vector = vector.copy()
+    made = swapped(pair, times)
+    field = first_of(made)
+    return row_of(made, i), field, largest(first_of(pair)), vector, matrix[1:, i]
+
+
+@compiled
+def elements(matrix, vector, columns, flags, i, k):
+    for j in range(-3, 3):
+        matrix[j, k] += vector[i] * matrix[i, j]
+    for j in range(3, -3):
+        matrix[j, k] = np.nan
+    for j in range(5, 0, -2):
+        vector[j % 3] -= j
+    flags[i] = matrix[i, k] > 2
+    columns[i, -1] = len(columns) + columns.size + columns.shape[1]
+    total = 0
+    for j in range(i):
+        if j > 1:
+            break
+        total += j + 1
+    return total
+
+
+for function in (first_of, row_of, largest, swapped, through, elements):
+    function._cache = NullCache()
+
+
+@njit
+def through_of_others(matrix, vector, i, times):
+    pair = Pair(matrix, vector)
+    return through(pair, i, times)
+
+
+def pair():
+    return Pair(np.arange(12.0).reshape(4, 3), np.array([3.0, 5.0, 4.0]))
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+@pytest.mark.parametrize("i", [0, 2, -1])
+def test_tuples_fields_and_views_are_those_of_python(i, times):
+    names = first_of, row_of, largest, swapped
+    usual = {function.py_func.__name__: function.py_func for function in names}
+    wanted = eval_with(through.py_func, usual)(pair(), i, times)
+    for found in (through(pair(), i, times), through_of_others(*pair(), i, times)):
+        for own, want in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(own, want)
+
+
+def eval_with(function, names):
+    """Return a function whose global names are others."""
+    return type(function)(function.__code__, {**function.__globals__, **names})
+
+
+@pytest.mark.parametrize(("i", "k"), [(0, 0), (2, -1), (-1, 1)])
+def test_elements_and_loops_are_those_of_python(i, k):
+    def arrays():
+        matrix = np.arange(9.0).reshape(3, 3)
+        return matrix, np.ones(3), np.zeros((4, 3)).T[:, ::2], np.zeros(3, dtype=np.bool_)
+
+    own, wanted = arrays(), arrays()
+    assert elements(*own, i, k) == elements.py_func(*wanted, i, k)
+    for one, want in zip(own, wanted, strict=True):
+        np.testing.assert_array_equal(one, want)
+
+
+@pytest.fixture
+def counted_allocations():
+    _nrt.memsys_enable_stats()
+    yield
+    _nrt.memsys_disable_stats()
+
+
+def test_references_are_dropped_and_none_twice(counted_allocations):
+    given = pair()
+    through(given, 1, 2), through_of_others(*given, 1, 2)  # compiled
+    gc.collect()
+    before, counts = rtsys.get_allocation_stats(), [sys.getrefcount(part) for part in given]
+    for times in range(3):
+        found = through(given, 1, times)
+        found += through_of_others(*given, 1, times)
+        copies = [part.copy() for part in found]
+        largest(given.vector), swapped(given, times), first_of(given)
+        for own, want in zip(found, copies, strict=True):
+            np.testing.assert_array_equal(own, want)  # nothing that it views was freed
+        del found, own
+    after = rtsys.get_allocation_stats()
+    assert after.alloc - before.alloc == after.free - before.free > 0
+    assert [sys.getrefcount(part) for part in given] == counts
+
+
+def test_what_is_returned_outlives_the_arguments():
+    given = pair()
+    row, field = row_of(given, 1), first_of(given)
+    del given
+    gc.collect()
+    np.testing.assert_array_equal(row, [3.0, 4.0, 5.0])
+    np.testing.assert_array_equal(field, [3.0, 5.0, 4.0])
+
+
+def test_an_invalid_call_has_the_message_of_numba():
+    @compiled
+    def wrong(x):
+        return x + "text"
+
+    with pytest.raises(numba.TypingError, match="No implementation of function"):
+        wrong(1.0)
+    assert jit_registry[cpu_target] is numba.jit

@@ -5,7 +5,8 @@ calls it and does both again: a function under four callers is compiled five tim
 two versions instead, each when it is first needed. Calls from Python use one that is optimised, has
 machine code and is kept on disk. Calls from compiled code use a *part*: what Numba translated,
 without machine code or functions that convert Python's objects. A part is optimised once, together
-with the function that Python calls.
+with the function that Python calls. Numba's own functions, such as `numpy.empty`, become parts too.
+`inference` and `lowering` take less time than Numba to find types and to translate.
 
 What a function computes therefore depends on the sources alone, not on what was compiled before
 it. Options that Numba would inherit from the caller are always given for the same reason.
@@ -17,28 +18,24 @@ another one Numba compiles by itself, which takes longer and gives the same resu
 from __future__ import annotations
 
 import gc
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
 from numba.core import config
 
-#: First and last version of Numba with which the extension was tested.
-TESTED = (0, 61), (0, 68)
-
-
-def is_tested(version: str) -> bool:
-    """Return whether a version of Numba, such as "0.68.1", is one of those."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return found is not None and TESTED[0] <= (int(found[1]), int(found[2])) <= TESTED[1]
-
+from pronk.core.inference import Typing, options_of
+from pronk.core.lowering import insert_function, with_short_lowering
+from pronk.core.numba_version import is_tested
 
 try:
-    from llvmlite.binding import Linkage
+    from llvmlite import binding as llvm
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
+    from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import CPUDispatcher
+    from numba.core.target_extension import cpu_target, jit_registry
     from numba.core.types.misc import unliteral
 except ImportError:
     if is_tested(numba.__version__):
@@ -59,8 +56,9 @@ class PartLibrary(JITCodeLibrary):
     def finalize(self) -> None:
         """Let the code be linked into that of several callers."""
         for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.external:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
                 function.linkage = "linkonce_odr"
+        inherit(self)
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
@@ -80,9 +78,36 @@ class WholeLibrary(JITCodeLibrary):
     _shared_module: Any
     _linking_libraries: list[Any]
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Optimise once, and without unrolling loops, which makes them larger but no faster."""
+        if not hasattr(self._codegen, "_pass_builder"):  # before Numba 0.62
+            super()._optimize_final_module()
+            return
+        options = llvm.create_pipeline_tuning_options()
+        options.speed_level = config.OPT
+        options.slp_vectorization = config.SLP_VECTORIZE
+        options.loop_vectorization = config.LOOP_VECTORIZE
+        options.loop_unrolling = False
+        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
+        passes.run(self._final_module, builder)
+
     def finalize(self) -> None:
+        """Link the parts, optimise everything, and make machine code."""
+        inherit(self)
         self._linking_libraries = link_parts(self._final_module, self._linking_libraries)
         super().finalize()
+
+
+def inherit(library: Any) -> None:
+    """Add what the code of linked libraries needs when it is loaded from disk."""
+    for own in library._linking_libraries:
+        if hasattr(own, "_reload_init"):  # from Numba 0.62 on
+            library._reload_init.update(own._reload_init)
 
 
 def link_parts(module: Any, libraries: list[Any]) -> list[Any]:
@@ -95,30 +120,68 @@ def link_parts(module: Any, libraries: list[Any]) -> list[Any]:
     return [library for library in found if not isinstance(library, PartLibrary)]
 
 
-class PartCompiler(Compiler):
-    """Numba's compiler up to the code that callers link."""
+class OwnCompiler(Compiler):
+    """Numba's compiler, with types of calls that are kept."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile a function."""
+        state = self.state
+        state.typingctx = Typing(state.typingctx, options_of(state.flags))
+        return super().compile_extra(func)
+
+
+class HelperCompiler(OwnCompiler):
+    """Numba's compiler for its own functions, up to the code that callers link."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Translate a function."""
         state = self.state
         state.flags.no_compile = True
         state.library = PartLibrary(state.targetctx.codegen(), func.__qualname__)
         result = super().compile_extra(func)
         key = object()  # callers find the code by it; there is no function for Python
-        state.targetctx.insert_user_function(key, result.fndesc, [result.library])
+        self._insert(key, result)
         return result._replace(entry_point=key)
 
+    def _insert(self, key: Any, result: Any) -> None:
+        self.state.targetctx.insert_user_function(key, result.fndesc, [result.library])
 
-class WholeCompiler(Compiler):
-    """Numba's compiler, which links parts."""
+
+class PartCompiler(HelperCompiler):
+    """Numba's compiler for parts, with a shorter translation."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes of the compiler."""
+        return with_short_lowering(super().define_pipelines())
+
+    def _insert(self, key: Any, result: Any) -> None:
+        insert_function(self.state.targetctx, key, result.fndesc, result.library)
+
+
+class WholeCompiler(OwnCompiler):
+    """Numba's compiler for functions that Python calls; it links parts."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile a function."""
         state = self.state
         state.library = WholeLibrary(state.targetctx.codegen(), func.__qualname__)
         state.library.enable_object_caching()
         return super().compile_extra(func)
 
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes of the compiler."""
+        return with_short_lowering(super().define_pipelines())
 
-class Part(CPUDispatcher):
+
+class Helper(CPUDispatcher):
+    """One of Numba's own functions, for compiled code only."""
+
+    def add_overload(self, cres: Any) -> None:
+        """Keep what was compiled."""
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+class Part(Helper):
     """The part of a function for each kind of arguments; Python never calls it."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -126,8 +189,30 @@ class Part(CPUDispatcher):
         plain = {name: unliteral(kind) for name, kind in kws.items()}
         return super().get_call_template([unliteral(kind) for kind in args], plain)
 
-    def add_overload(self, cres: Any) -> None:
-        self.overloads[tuple(cres.signature.args)] = cres
+
+def make_helper(**options: Any) -> Callable[[Any], Any]:
+    """Return a decorator like `numba.jit` that makes helpers."""
+
+    def decorate(function: Any) -> Any:
+        made = numba.jit(**{"pipeline_class": HelperCompiler, **options})(function)
+        if type(made) is CPUDispatcher and "pipeline_class" not in options:
+            made.__class__ = Helper
+        return made
+
+    return decorate
+
+
+@contextmanager
+def with_helpers() -> Iterator[None]:
+    """Let Numba compile its own functions as helpers inside; no other thread compiles meanwhile."""
+    with global_compiler_lock:
+        usual = jit_registry.pop(cpu_target)
+        jit_registry[cpu_target] = make_helper
+        try:
+            yield
+        finally:
+            del jit_registry[cpu_target]
+            jit_registry[cpu_target] = usual
 
 
 class Function(CPUDispatcher):
@@ -154,7 +239,8 @@ class Function(CPUDispatcher):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            return super().compile(sig)
+            with with_helpers():
+                return super().compile(sig)
         finally:
             if collecting:
                 gc.enable()
