@@ -60,7 +60,8 @@ class Copy:
 
     def __init__(self, home: Path, probe: str) -> None:
         self.home, self.package = home, home / "pronk"
-        for name in ("__init__", "_version", "core/__init__", "core/compiling", "core/runtime"):
+        own = ("compiling", "inference", "lowering", "numba_version", "runtime")
+        for name in ("__init__", "_version", "core/__init__", *(f"core/{name}" for name in own)):
             self.take(name)
         if probe == "hinge":
             self.take("core/losses")

@@ -226,7 +226,7 @@ def track_error(
         track_prediction(p[o], row, state.edges[:, o], state.recent[:, o])
 
 
-@compiled()
+@compiled(unroll=False)
 def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, used: Array) -> None:
     """Track errors R (n, outputs), in error scales, of predictions P (n, outputs).
 

@@ -312,7 +312,7 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
     store_errors(y, signed, state, row)
 
 
-@compiled
+@compiled(unroll=False)
 def mix_rows(
     P: Array, Y: Array, gaps: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
 ) -> None:
@@ -381,7 +381,7 @@ def mix_recorded_rows(
             learn_row(Y[t], signed, state, sums, row)
 
 
-@compiled
+@compiled(unroll=False)
 def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
     """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)

@@ -513,7 +513,7 @@ def split_leaf(
     free_slot(slot, pool)
 
 
-@compiled
+@compiled(unroll=False)
 def split_leaves(signed: bool, pool: Pool, trees: Trees, row: LocalRow) -> None:
     """Split the leaves that the row has filled, in the order of the trees.
 
@@ -636,7 +636,7 @@ def learn_local_row(
     return full
 
 
-@compiled
+@compiled(unroll=False)
 def learn_local_rows(
     Z: Array, Y: Array, G: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> int:
@@ -677,7 +677,7 @@ def needs_memory(pool: Pool, trees: Trees) -> bool:
     return int(trees.trees[:, NODES].max()) + 2 > trees.nodes.shape[1]
 
 
-@compiled
+@compiled(unroll=False)
 def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array) -> None:
     """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 4, K)."""
     row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), G.shape[1])

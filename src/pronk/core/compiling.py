@@ -74,6 +74,7 @@ class PartLibrary(JITCodeLibrary):
 class WholeLibrary(JITCodeLibrary):
     """The code of a function for Python and of all parts that it calls."""
 
+    unroll = True
     _final_module: Any
     _shared_module: Any
     _linking_libraries: list[Any]
@@ -82,19 +83,24 @@ class WholeLibrary(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Optimise once, and without unrolling loops, which makes them larger but no faster."""
-        if not hasattr(self._codegen, "_pass_builder"):  # before Numba 0.62
+        codegen: Any = self._codegen
+        if self.unroll or not hasattr(codegen, "_pass_builder"):  # before Numba 0.62
             super()._optimize_final_module()
             return
+        # As Numba does, but for the loops.
+        first, builder = codegen._module_pass_manager(
+            opt=0, loop_vectorize=False, slp_vectorize=False, cost="cheap"
+        )
+        first.run(self._final_module, builder)
         options = llvm.create_pipeline_tuning_options()
         options.speed_level = config.OPT
         options.slp_vectorization = config.SLP_VECTORIZE
         options.loop_vectorization = config.LOOP_VECTORIZE
         options.loop_unrolling = False
-        builder = llvm.create_pass_builder(self._codegen._tm, options)
-        passes = builder.getModulePassManager()
-        passes.add_refprune_pass()
-        passes.run(self._final_module, builder)
+        builder = llvm.create_pass_builder(codegen._tm, options)
+        second = builder.getModulePassManager()
+        second.add_refprune_pass()
+        second.run(self._final_module, builder)
 
     def finalize(self) -> None:
         """Link the parts, optimise everything, and make machine code."""
@@ -166,6 +172,7 @@ class WholeCompiler(OwnCompiler):
         state = self.state
         state.library = WholeLibrary(state.targetctx.codegen(), func.__qualname__)
         state.library.enable_object_caching()
+        state.library.unroll = getattr(func, "unroll", True)
         return super().compile_extra(func)
 
     def define_pipelines(self) -> list[Any]:
@@ -251,14 +258,19 @@ def compiled(
     *,
     fastmath: set[str] | bool = False,
     forceinline: bool = False,
+    unroll: bool = True,
 ) -> Any:
     """Compile a function when it is first called: ``@compiled`` or ``@compiled(fastmath=...)``.
 
     ``fastmath`` are names of LLVM's licences to round differently, such as "contract" (use fused
     multiply-add). Division by 0 gives infinity or NaN, as in NumPy. Other threads run meanwhile.
+    Without ``unroll``, LLVM unrolls no loops of the function for Python: large functions compile in
+    less time and are no slower.
     """
     if function is None:
-        return lambda given: compiled(given, fastmath=fastmath, forceinline=forceinline)
+        return lambda given: compiled(
+            given, fastmath=fastmath, forceinline=forceinline, unroll=unroll
+        )
     options = {
         "nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy",
         "fastmath": fastmath, "forceinline": forceinline, "no_cfunc_wrapper": True,
@@ -268,6 +280,7 @@ def compiled(
     if not is_tested(numba.__version__):
         del options["nopython"]
         return numba.njit(cache=True, **options)(function)
+    function.unroll = unroll  # type: ignore[attr-defined]
     made = Function(function, {}, options)
     made.enable_caching()
     return made

@@ -172,7 +172,7 @@ def squared_row(
         out[o] = f[o] * kappa[t] if anticipate else f[o]
 
 
-@compiled(fastmath={"contract"})
+@compiled(fastmath={"contract"}, unroll=False)
 def squared_rows_from_features(
     Phi: Array, batch: Batch, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
     block: Open,
