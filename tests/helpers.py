@@ -1,4 +1,4 @@
-"""Shared by tests: run a stream in uneven blocks, run a command, an executor in this process."""
+"""Shared by tests: make a stream, learn it in uneven blocks, run a command, an executor."""
 
 import pickle
 from concurrent.futures import Future
@@ -8,6 +8,17 @@ import numpy as np
 import pytest
 
 from pronk.cli import main
+
+
+def sequence(n, labels=False, seed=0):
+    """Return rows and targets that depend on the rows and on a hidden random walk."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    hidden = np.zeros(n)
+    for t in range(1, n):
+        hidden[t] = 0.98 * hidden[t - 1] + 0.2 * rng.normal()
+    y = np.sin(3 * X[:, 0]) + hidden
+    return X, (np.where(y > 0.3, "high", np.where(y > -0.3, "mid", "low")) if labels else y)
 
 
 def blockwise(learner, X, y, **options):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pronk
+from helpers import sequence
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
 from pronk.aggregate.calibration import COVERAGES, NORMAL, Intervals
@@ -194,17 +195,6 @@ def test_lags_are_found_among_those_that_are_known(delay, expected):
 # -- the learner -----------------------------------------------------------------------------------
 
 
-def stream(n, labels=False, seed=0):
-    """Return rows and targets that depend on the rows and on a hidden random walk."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, 2))
-    hidden = np.zeros(n)
-    for t in range(1, n):
-        hidden[t] = 0.98 * hidden[t - 1] + 0.2 * rng.normal()
-    y = np.sin(3 * X[:, 0]) + hidden
-    return X, (np.where(y > 0.3, "high", np.where(y > -0.3, "mid", "low")) if labels else y)
-
-
 def make(labels=False, delay=5, **options):
     kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
     return kind(random_state=0, delay=delay, **options)
@@ -213,7 +203,7 @@ def make(labels=False, delay=5, **options):
 @pytest.mark.parametrize("labels", [False, True])
 def test_the_last_labels_change_nothing_before_they_are_due(labels):
     """Labels of rows after t - 1 - delay do not change the prediction of row t, at any stage."""
-    X, y = stream(2700, labels)
+    X, y = sequence(2700, labels)
     delay, at = 25, (9, 40, 41, 300, 2080, 2600)
     expected = make(labels, delay).predict_then_learn(X, y)
     for t in at:
@@ -228,7 +218,7 @@ def test_the_last_labels_change_nothing_before_they_are_due(labels):
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_any_cut_gives_the_same_predictions_with_rows_that_wait(labels):
-    X, y = stream(2600, labels)
+    X, y = sequence(2600, labels)
     whole, cut = make(labels), make(labels)
     output = {"output": "probability"} if labels else {"interval": 0.9}
     expected = whole.predict_then_learn(X, y, **output)
@@ -251,7 +241,7 @@ def test_any_cut_gives_the_same_predictions_with_rows_that_wait(labels):
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("rows", [3, 20, 700, 2500])
 def test_a_saved_model_has_the_rows_that_wait(tmp_path, labels, rows):
-    X, y = stream(2600, labels)
+    X, y = sequence(2600, labels)
     model = make(labels)
     model.predict_then_learn(X[:rows], y[:rows])
     model.save(tmp_path / "model.pronk")
@@ -264,7 +254,7 @@ def test_a_saved_model_has_the_rows_that_wait(tmp_path, labels, rows):
 
 @pytest.mark.parametrize("rows", [3, 30, 700, 2052])
 def test_a_call_that_raises_leaves_the_rows_that_wait(monkeypatch, rows):
-    X, y = stream(2200)
+    X, y = sequence(2200)
     model, twin = make(), make()
     model.predict_then_learn(X[:rows], y[:rows])
     twin.predict_then_learn(X[:rows], y[:rows])
@@ -283,7 +273,7 @@ def test_a_call_that_raises_leaves_the_rows_that_wait(monkeypatch, rows):
 
 
 def test_a_new_class_may_wait():
-    X, y = stream(900, labels=True)
+    X, y = sequence(900, labels=True)
     y = y.astype("<U5")
     y[450:] = np.where(y[450:] != "low", "other", y[450:])
     first = 450 + int(np.argmax(y[450:] == "other"))
@@ -299,7 +289,7 @@ def test_a_new_class_may_wait():
 
 
 def test_a_prediction_is_that_of_the_next_row():
-    X, y = stream(900)
+    X, y = sequence(900)
     model = make(delay=12)
     model.predict_then_learn(X[:850], y[:850])
     for t in range(850, 880):
@@ -308,13 +298,13 @@ def test_a_prediction_is_that_of_the_next_row():
 
 
 def test_a_late_pass_is_not_split():
-    X, y = stream(300)
+    X, y = sequence(300)
     with pytest.raises(ValueError, match="n_jobs"):
         make(n_jobs=2).fit(X, y)
 
 
 def test_late_labels_cost_accuracy_and_keep_coverage():
-    X, y = stream(4000)
+    X, y = sequence(4000)
     errors = []
     for delay in (0, 1, 24):
         P, ends = make(delay=delay).predict_then_learn(X, y, interval=0.9)
@@ -339,7 +329,7 @@ def test_weights_are_copied_at_powers_of_two_and_then_every_2048_rows():
 @pytest.mark.parametrize("delay", [0, 20])
 def test_several_rows_are_predicted_as_rows_far_ahead(labels, delay):
     """Experts far ahead have the weights of their last copy, and read the labels known then."""
-    X, y = stream(2700, labels)
+    X, y = sequence(2700, labels)
     model = make(labels, delay)
     model.predict_then_learn(X[: 2048 + delay], y[: 2048 + delay])
     assert model.reads_past_
@@ -371,7 +361,7 @@ def test_several_rows_are_predicted_as_rows_far_ahead(labels, delay):
 
 
 def test_errors_far_ahead_are_those_of_the_copied_mixture():
-    X, y = stream(1500)
+    X, y = sequence(1500)
     model = make(delay=0)
     model.predict_then_learn(X[:1024], y[:1024])
     experts = model._model.incumbent.experts
@@ -387,7 +377,7 @@ def test_errors_far_ahead_are_those_of_the_copied_mixture():
 
 
 def test_intervals_far_ahead_hold_where_those_of_the_next_row_do_not():
-    X, y = stream(9000, seed=3)
+    X, y = sequence(9000, seed=3)
     model, near, far = make(delay=0).fit(X[:1048], y[:1048]), [], []
     for start in range(2048, 8000, 1000):
         model.partial_fit(X[start - 1000 : start], y[start - 1000 : start])
@@ -401,7 +391,7 @@ def test_intervals_far_ahead_hold_where_those_of_the_next_row_do_not():
 
 @pytest.mark.parametrize("cut", [1, 7])
 def test_the_second_head_is_the_same_for_any_cut(cut):
-    X, y = stream(700)
+    X, y = sequence(700)
     whole, parts = make(delay=0), make(delay=0)
     whole.partial_fit(X, y)
     for start in range(0, 700, cut):
@@ -435,7 +425,7 @@ def test_the_second_head_has_a_forest_of_all_rows_and_one_of_the_last_copy(signe
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_the_forest_far_ahead_is_the_same_for_any_cut_saved_and_on_threads(labels, tmp_path):
-    X, y = stream(4300, labels)
+    X, y = sequence(4300, labels)
     whole, parts, threads = make(labels, 0), make(labels, 0), make(labels, 0, n_jobs=2)
     whole.partial_fit(X, y)
     threads.partial_fit(X, y)
@@ -455,7 +445,7 @@ def test_the_forest_far_ahead_is_the_same_for_any_cut_saved_and_on_threads(label
 
 def test_the_forest_far_ahead_learns_what_the_kernel_experts_do_not():
     """A product of periodic columns, which few points do not represent."""
-    X, y = stream(6000)
+    X, y = sequence(6000)
     more = np.random.default_rng(8).uniform(-1, 1, (6000, 2))
     X, y = np.hstack((X, more)), y + 3 * np.sin(6 * more[:, 0]) * np.sin(6 * more[:, 1])
     errors = []
@@ -475,7 +465,7 @@ def test_a_stream_without_lags_has_one_head():
 
 
 def test_a_saved_model_predicts_the_same_far_ahead(tmp_path):
-    X, y = stream(700)
+    X, y = sequence(700)
     model = make(delay=3).fit(X, y)
     model.save(tmp_path / "model.pronk")
     again = pronk.load(tmp_path / "model.pronk")

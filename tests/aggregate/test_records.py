@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pronk
+from helpers import sequence
 from laws.interrupts import state_of
 from naive import late as naive_late
 from pronk.aggregate.baselines import Past
@@ -121,7 +122,7 @@ def test_a_block_of_arrivals_ends_where_one_row_after_the_other_ends():
 @pytest.mark.parametrize("rows", [700, 2100])
 def test_with_a_constant_lateness_experts_are_those_of_a_delay(labels, rows):
     """From the same state on: local experts, error scale and all, through an epoch's end."""
-    X, y = stream(rows + 600, labels)
+    X, y = sequence(rows + 600, labels)
     model = learner(labels).partial_fit(X[:rows], y[:rows])._model.incumbent
     assert model.experts.past.columns and (model.experts.local is not None) == (rows > 2048)
     waiting, late = copy.deepcopy(model.experts), 17
@@ -189,17 +190,6 @@ def test_a_mixture_that_held_rows_back_releases_them():
 # -- the learner -----------------------------------------------------------------------------------
 
 
-def stream(n, labels=False, seed=0):
-    """Return rows and targets that depend on the rows and on a hidden random walk."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, 2))
-    hidden = np.zeros(n)
-    for t in range(1, n):
-        hidden[t] = 0.98 * hidden[t - 1] + 0.2 * rng.normal()
-    y = np.sin(3 * X[:, 0]) + hidden
-    return X, (np.where(y > 0.3, "high", np.where(y > -0.3, "mid", "low")) if labels else y)
-
-
 def learner(labels=False, **options):
     kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
     return kind(random_state=0, budget=40, memory_limit=4_000_000, **options)
@@ -246,7 +236,7 @@ def cut(calls, size):
 @pytest.mark.parametrize("labels", [False, True])
 def test_rows_in_batches_are_rows_one_by_one(labels):
     """Any cut of the calls gives the same predictions, through all stages."""
-    X, y = stream(2400, labels)
+    X, y = sequence(2400, labels)
     calls = in_batches(2400, 12, 24)
     whole, single = pronk.Pending(learner(labels)), pronk.Pending(learner(labels))
     expected, got = drive(whole, X, y, calls), drive(single, X, y, cut(calls, 5))
@@ -263,7 +253,7 @@ def test_rows_in_batches_are_rows_one_by_one(labels):
 @pytest.mark.parametrize("rows", [5, 40, 700, 2300])
 @pytest.mark.parametrize("way", ["save", "deepcopy"])
 def test_a_copy_has_what_waits_and_continues_to_the_same_bits(tmp_path, labels, rows, way):
-    X, y = stream(2600, labels)
+    X, y = sequence(2600, labels)
     calls = events(rows, 20, 3)
     pending = pronk.Pending(pronk.Prepared(learner(labels)) if rows == 700 else learner(labels))
     drive(pending, X, y, grouped(calls, (1, 3)))
@@ -283,7 +273,7 @@ def test_a_copy_has_what_waits_and_continues_to_the_same_bits(tmp_path, labels, 
 @pytest.mark.parametrize("rows", [30, 500, 2040, 2200])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_call_that_raises_keeps_the_rows_and_changes_nothing(monkeypatch, rows, several):
-    X, y = stream(2400)
+    X, y = sequence(2400)
     pending = pronk.Pending(learner())
     drive(pending, X, y, in_batches(rows, 20, 20))
     drive(pending, X, y, [("predict", list(range(rows, rows + 60)))])
@@ -307,7 +297,7 @@ def test_a_call_that_raises_keeps_the_rows_and_changes_nothing(monkeypatch, rows
 @pytest.mark.parametrize("labels", [False, True])
 def test_labels_of_later_rows_change_nothing_that_a_row_has_read(labels):
     """A row that waits is learned with what it read, whatever has arrived in between."""
-    X, y = stream(900, labels)
+    X, y = sequence(900, labels)
     pending = pronk.Pending(learner(labels))
     drive(pending, X, y, [("predict", [0]), ("learn", [0])])
     for t in range(1, 600):
@@ -325,7 +315,7 @@ def test_labels_of_later_rows_change_nothing_that_a_row_has_read(labels):
 
 
 def test_experts_that_were_dropped_leave_the_records():
-    X, y = stream(4400)
+    X, y = sequence(4400)
     pending = pronk.Pending(learner())
     pending.model.partial_fit(X[:4050], y[:4050])
     rows = list(range(4050, 4150))
@@ -359,7 +349,7 @@ def used_records(pending, rows, y):
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_after_a_stage_records_do_not_fit_and_the_rows_are_read_now(labels):
-    X, y = stream(700, labels)
+    X, y = sequence(700, labels)
     pending = pronk.Pending(learner(labels))
     pending.model.partial_fit(X[:480], y[:480])
     rows = list(range(480, 600))
@@ -369,7 +359,7 @@ def test_after_a_stage_records_do_not_fit_and_the_rows_are_read_now(labels):
 
 
 def test_a_record_of_another_model_is_not_used():
-    X, y = stream(1200)
+    X, y = sequence(1200)
     first, second = learner().partial_fit(X[:700], y[:700]), learner().partial_fit(X[:600], y[:600])
     pending = pronk.Pending(first)
     rows = list(range(700, 720))
@@ -382,7 +372,7 @@ def test_a_record_of_another_model_is_not_used():
 
 def test_new_classes_come_between_prediction_and_label():
     rng = np.random.default_rng(5)
-    X, y = stream(1500, labels=True)
+    X, y = sequence(1500, labels=True)
     y = y.astype("<U5")
     y[800:] = np.where(y[800:] == "mid", rng.choice(["mid", "new", "other"], 700), y[800:])
     one, several = (pronk.Pending(learner(True)) for _ in range(2))
@@ -439,7 +429,7 @@ def test_many_classes_leave_no_long_records():
 
 def covered(late, n=4000, seed=0):
     """Return mean squared error and coverage of 90 % intervals, labels so many rows late."""
-    X, y = stream(n, seed=seed)
+    X, y = sequence(n, seed=seed)
     model = learner()
     pending, low, high, P = pronk.Pending(model), *np.full((3, n), np.nan)
     for t in range(n):
