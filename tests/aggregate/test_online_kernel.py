@@ -12,6 +12,7 @@ from pronk.aggregate import recovery
 from pronk.aggregate.calibration import COVERAGES, Intervals
 from pronk.aggregate.mixture import Mixture
 from pronk.core.scales import FixedScale
+from pronk.core.state import StateError
 from pronk.newton.discounted import DiscountedNewton
 from pronk.newton.engine import Newton, Squared
 
@@ -239,11 +240,38 @@ def test_a_file_of_an_epoch_with_a_new_class(new, tmp_path):
         assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(("rows", "most"), [(1500, 4e6), (2000, 5e6), (4090, 6e6)])
-def test_files_are_small(rows, most, tmp_path):
-    X, y = regression(rows, columns=4)
+@pytest.mark.parametrize(
+    ("rows", "columns", "most"), [(1500, 4, 4e6), (2000, 4, 5e6), (2000, 10, 5e6), (4090, 4, 6e6)]
+)
+def test_files_are_small(rows, columns, most, tmp_path):
+    X, y = regression(rows, columns=columns)
     OnlineKernelRegressor(random_state=0).fit(X, y).save(tmp_path / "model.pronk")
     assert (tmp_path / "model.pronk").stat().st_size < most
+
+
+def test_files_have_the_products_of_features_once():
+    """Of two experts that differ in alpha a state has one A and another diagonal."""
+    X, y = regression(600)
+    experts = OnlineKernelRegressor(random_state=0).fit(X, y)._model.experts
+    state, other = experts.to_state(), copy.deepcopy(experts)
+    shared = [
+        (group, number)
+        for group in state["groups"]
+        for number, own in group["learners"].items()
+        if "diagonal" in own
+    ]
+    assert len(shared) == 4  # three bandwidths of the plain view, one of the relevance view
+    other.restore(state)
+    for ours, theirs in zip(experts._groups, other._groups, strict=True):
+        for number, learner in ours.learners.items():
+            mine, read = np.tril(learner.sums[0]), np.tril(theirs.learners[number].sums[0])
+            assert np.array_equal(mine, read)
+    group, number = shared[0]
+    good = group["learners"][number]
+    for bad in (good["diagonal"][:-1], good["diagonal"][:, None], good["diagonal"] > 0, 1.0, "A"):
+        group["learners"][number] = {**good, "diagonal": bad}
+        with pytest.raises(StateError, match="diagonal"):
+            copy.deepcopy(experts).restore(state)
 
 
 def test_units_of_columns_and_targets_change_nothing():
