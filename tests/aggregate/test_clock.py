@@ -203,6 +203,7 @@ def test_evenly_spaced_rows_need_no_times(kind):
     assert timed.time_unit_ == 900.0 and plain.time_unit_ is None
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 @pytest.mark.parametrize("delay", [0, 5])
 def test_the_cut_changes_nothing(kind, delay):
@@ -283,6 +284,7 @@ def test_rows_that_are_not_learned_leave_their_gap_to_the_next():
           model_of("numbers").fit(X, y, times=times).predict(X[:9]))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_drift_by_the_clock_is_followed():
     """Rows in 8 hours per day, and a function that turns day and night."""
     rng = np.random.default_rng(0)

@@ -200,7 +200,7 @@ def make(labels=False, delay=5, **options):
     return kind(random_state=0, delay=delay, **options)
 
 
-@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("labels", [pytest.param(False, marks=pytest.mark.matrix), True])
 def test_the_last_labels_change_nothing_before_they_are_due(labels):
     """Labels of rows after t - 1 - delay do not change the prediction of row t, at any stage."""
     X, y = sequence(2700, labels)
@@ -216,7 +216,7 @@ def test_the_last_labels_change_nothing_before_they_are_due(labels):
             close(got, expected[: t + 1], 1e-6)
 
 
-@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("labels", [pytest.param(False, marks=pytest.mark.matrix), True])
 def test_any_cut_gives_the_same_predictions_with_rows_that_wait(labels):
     X, y = sequence(2600, labels)
     whole, cut = make(labels), make(labels)
@@ -303,6 +303,7 @@ def test_a_late_pass_is_not_split():
         make(n_jobs=2).fit(X, y)
 
 
+@pytest.mark.slow
 def test_late_labels_cost_accuracy_and_keep_coverage():
     X, y = sequence(4000)
     errors = []
@@ -325,6 +326,7 @@ def test_weights_are_copied_at_powers_of_two_and_then_every_2048_rows():
         assert next_anchor(n) == min(row for row in rows if row > n)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("delay", [0, 20])
 def test_several_rows_are_predicted_as_rows_far_ahead(labels, delay):
@@ -423,7 +425,7 @@ def test_the_second_head_has_a_forest_of_all_rows_and_one_of_the_last_copy(signe
                 np.testing.assert_array_equal(got, expected, err_msg=f"{stop} {rows}")
 
 
-@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("labels", [pytest.param(False, marks=pytest.mark.matrix), True])
 def test_the_forest_far_ahead_is_the_same_for_any_cut_saved_and_on_threads(labels, tmp_path):
     X, y = sequence(4300, labels)
     whole, parts, threads = make(labels, 0), make(labels, 0), make(labels, 0, n_jobs=2)

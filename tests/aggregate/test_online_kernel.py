@@ -297,6 +297,7 @@ def test_constant_columns_are_harmless():
     np.testing.assert_allclose(flat[1:], 4.0, rtol=1e-12, atol=0)
 
 
+@pytest.mark.slow
 def test_drift_is_followed(monkeypatch):
     """By discounted experts alone, without a challenger."""
     monkeypatch.setattr(recovery, "LEAST_ROWS", 10**9)
@@ -321,6 +322,7 @@ def test_drift_is_followed(monkeypatch):
         assert (leader["window"] is not None) == discounted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "coverage",
     [*(pytest.param(low, marks=pytest.mark.matrix) for low in (0.5, 0.65)), 0.9, 0.99],

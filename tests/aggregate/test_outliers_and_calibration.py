@@ -19,6 +19,7 @@ def error_of(X, y, truth, rows):
     return np.abs(learner.predict_then_learn(X, y) - truth)[rows].mean()
 
 
+@pytest.mark.slow
 def test_outliers_in_y_cost_less_than_five_per_cent():
     X, truth = surface()
     plain = error_of(X, truth, truth, slice(None))
@@ -43,6 +44,7 @@ def test_glitches_among_the_first_rows_cost_less_than_five_per_cent():
     assert error_of(X, spoiled, truth, kept) < 1.05 * error_of(X, truth, truth, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [[3], [3, 100], [700, 3000, 4500]])
 def test_outliers_in_x_cost_less_than_a_tenth(rows):
     X, truth = surface()
@@ -127,6 +129,7 @@ def log_loss(P, truth):
     return -np.mean(np.log(P[np.arange(len(truth)), truth]))
 
 
+@pytest.mark.slow
 def test_probabilities_of_many_classes_are_calibrated():
     rng = np.random.default_rng(4)
     centres = rng.normal(size=(12, 4))

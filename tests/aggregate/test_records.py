@@ -118,6 +118,7 @@ def test_a_block_of_arrivals_ends_where_one_row_after_the_other_ends():
         close(block.predict(Z[:20])[0], single.predict(Z[:20])[0], 1e-7)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("rows", [700, 2100])
 def test_with_a_constant_lateness_experts_are_those_of_a_delay(labels, rows):
@@ -233,7 +234,7 @@ def cut(calls, size):
     return [(call, rows[i : i + size]) for call, rows in calls for i in range(0, len(rows), size)]
 
 
-@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("labels", [pytest.param(False, marks=pytest.mark.matrix), True])
 def test_rows_in_batches_are_rows_one_by_one(labels):
     """Any cut of the calls gives the same predictions, through all stages."""
     X, y = sequence(2400, labels)
@@ -249,6 +250,7 @@ def test_rows_in_batches_are_rows_one_by_one(labels):
     assert whole.model.reads_past_
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("rows", [5, 40, 700, 2300])
 @pytest.mark.parametrize("way", ["save", "deepcopy"])
@@ -270,6 +272,7 @@ def test_a_copy_has_what_waits_and_continues_to_the_same_bits(tmp_path, labels, 
     assert files.to_bytes(pending.model) == files.to_bytes(again.model)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rows", [30, 500, 2040, 2200])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_call_that_raises_keeps_the_rows_and_changes_nothing(monkeypatch, rows, several):
@@ -394,6 +397,7 @@ def test_new_classes_come_between_prediction_and_label():
     close(known.model.predict_proba(X[:50]), found.model.predict_proba(X[:50]), 1e-6)
 
 
+@pytest.mark.slow
 def test_a_challenger_takes_over_while_rows_wait():
     rng = np.random.default_rng(6)
     X = rng.uniform(-1, 1, (3600, 2))
@@ -443,6 +447,7 @@ def covered(late, n=4000, seed=0):
     return np.mean((P - y)[rows] ** 2), inside.mean(), X, y
 
 
+@pytest.mark.slow
 def test_intervals_hold_at_the_lateness_of_the_labels():
     """And errors are near those of the learner with that delay (same rule, other first rows)."""
     error, inside, X, y = covered(24)

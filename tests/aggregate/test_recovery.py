@@ -163,6 +163,7 @@ def test_any_cut_gives_the_same(kind):
     law()
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", ["number", "labels", "late"])
 @pytest.mark.parametrize("length", [1, 500])
 def test_a_call_that_is_stopped_is_rolled_back(kind, length):

@@ -139,6 +139,7 @@ def test_what_excludes_times(capsys, tmp_path, file):
     assert "is times of day without a date; it must hold dates or numbers of seconds" in text
 
 
+@pytest.mark.slow
 def test_compare_gives_times_to_learners_that_use_them(capsys, tmp_path, frame, file):
     options = ["-t", "y", "--drop", "when", "--algorithms", "online-kernel,fogd", "--json"]
     runs = ["compare", file, *options, "--runs", "1", "--output", tmp_path / "r"]

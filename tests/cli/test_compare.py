@@ -150,6 +150,7 @@ def rough(tmp_path_factory):
     return path
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target, other, without", [("y", "word", 43), ("word", "y", 60)])
 @pytest.mark.parametrize("encoding", [["hash"], ["onehot", "--slots", 4]])
 def test_the_same_options_give_the_same_loss_as_a_run(

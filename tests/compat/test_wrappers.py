@@ -420,6 +420,7 @@ def test_models_that_do_not_fit_are_refused():
 # -- what they are for -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["scikit-learn", "river"])
 def test_coverage_under_drift_and_wider_where_errors_are_larger(kind):
     X, y = rows(4000)
@@ -433,6 +434,7 @@ def test_coverage_under_drift_and_wider_where_errors_are_larger(kind):
     assert np.corrcoef(widths[500:2000], np.abs(X[500:2000, 1]))[0, 1] > 0.7
 
 
+@pytest.mark.slow
 def test_overconfident_probabilities_are_calibrated():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, 1500)

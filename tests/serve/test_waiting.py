@@ -124,6 +124,7 @@ def test_a_replay_learns_rows_as_they_were_predicted_to_the_same_bits(
         one.close()
 
 
+@pytest.mark.slow
 def test_intervals_of_predictions_that_wait_hold_at_the_lateness_of_their_labels(
     tmp_path: Path,
 ) -> None:
