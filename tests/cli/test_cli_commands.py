@@ -92,7 +92,7 @@ def test_numbers_as_text():
 
 
 @pytest.mark.parametrize(
-    "given, inside", [((), 1), (("--threads", "3"), 3), (("--threads", "0"), None)]
+    "given, inside", [((), 1), (("--threads", "2"), 2), (("--threads", "0"), None)]
 )
 def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch):
     from pronk.cli import run

@@ -216,8 +216,11 @@ class Forest(Stateful):
             split_leaves(self.signed, self._pool, self._trees, row)
 
     def may_split(self, row: LocalRow) -> bool:
-        """Whether the row of the last `peek` may fill a leaf."""
-        return bool(self._pool.counts[row.slots].max() == LEAF_ROWS - 1)
+        """Whether the row of the last `peek` may fill a leaf; True is always safe.
+
+        A dropped tree has no slot: the count that is read for it means nothing.
+        """
+        return bool(self._pool.counts[row.slots].max() >= LEAF_ROWS - 1)
 
     def _grow(self) -> None:
         """Enlarge pool and nodes so that the next row fits."""
