@@ -16,7 +16,7 @@ from serving import Site
 
 from pronk.serve.rows import Answer, pack_labels
 from pronk.serve.spec import HTTPError
-from pronk.serve.worker import Work
+from pronk.serve.worker import Queues, Task, Work
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
@@ -108,6 +108,23 @@ def test_a_model_that_learns_for_long_stops_no_other_model(site: Site, monkeypat
     for thread in waiting:
         thread.join()
     assert [reply.status for reply in replies] == [200] * 3
+
+
+def test_two_models_that_become_ready_at_once_have_two_threads() -> None:
+    """One thread is idle; before it wakes, requests of two models come, one of them slow."""
+    go_on, done = threading.Event(), {name: threading.Event() for name in ("first", "quick")}
+    queues = Queues(10, 10, lambda items: [item.call() for item in items])  # type: ignore[union-attr,misc]
+    queues.put("first", Task(done["first"].set))
+    assert done["first"].wait(60)
+    while not queues._idle:
+        time.sleep(0.001)
+    with queues._changed:
+        queues.put("slow", Task(lambda: go_on.wait(60)))
+        queues.put("quick", Task(done["quick"].set))
+    assert done["quick"].wait(30)
+    go_on.set()
+    queues.close()
+    queues.join()
 
 
 def test_models_that_wait_together_share_a_transaction(tmp_path: Path) -> None:

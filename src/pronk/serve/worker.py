@@ -135,6 +135,7 @@ class Queues:
 
     def _wake(self) -> None:
         if self._idle:
+            self._idle -= 1  # here: the thread wakes later, and another item may come before
             self._changed.notify()
         elif len(self._threads) < self.most_threads:
             name = f"{self.name} {len(self._threads)}"
@@ -148,9 +149,8 @@ class Queues:
                 while not self._ready:
                     if self.closed:
                         return
-                    self._idle += 1
+                    self._idle += 1  # until `_wake`
                     self._changed.wait()
-                    self._idle -= 1
                 model = self._ready.popleft()
                 queue = self._queues[model]
                 queue.busy = True
