@@ -100,7 +100,7 @@ class Experts(Stateful):
         self.local: LocalExperts | None = None
         self.budget, self.outputs, self.columns = budget, outputs, columns
         self._active = list(range(len(settings)))
-        self._leader: list[int] = []  # from the last of these rows on: the best without window
+        self._leader: list[int] = []  # the best, from the last row of ACTIVE_EXPERTS on
         self._groups: list[Group] = []
         by_number = {view.number: view for view in views}
         engine = TimedNewton if timed else DiscountedNewton
