@@ -7,6 +7,7 @@ clock. `attempt` compares the learner with twins that were never stopped.
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import sys
 from collections.abc import Callable
@@ -14,8 +15,15 @@ from typing import Any
 
 import numpy as np
 
+import pronk
 from laws.cases import Case
+from pronk.core import runtime
 from pronk.core.runtime import limited
+from pronk.estimators import calls
+
+#: The folder of the package; a clone of the project may have any name.
+PACKAGE = os.path.join(os.path.dirname(pronk.__file__), "")
+UNTRACED = runtime.__file__, calls.__file__
 
 
 class Lines:
@@ -28,7 +36,7 @@ class Lines:
         name = frame.f_code.co_filename
         # Python looks for signals at calls and loops. A tracer can also raise where a ``with`` has
         # left its block and not yet released its lock, which no signal does.
-        if "/pronk/" not in name or name.endswith("core/runtime.py"):
+        if not name.startswith(PACKAGE) or name in UNTRACED:
             return None
         if event == "line":
             self.count += 1
@@ -47,7 +55,7 @@ class Lines:
             return True
         finally:
             sys.settrace(before)
-            if limited._inside > inside == 0:  # stopped at the start of `LearningCall.__exit__`
+            if limited._inside > inside == 0:  # stopped at the start of `Limit.__exit__`
                 limited.forget()  # or BLAS would keep one thread in all later tests
         return False
 

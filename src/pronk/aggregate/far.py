@@ -128,7 +128,9 @@ class FarHead(Stateful):
         self.experts = list(experts)
         self.forest: Forest | None = None
         self.mixture = self._new_mixture(limits)
-        self.errors, self.temperature = FarErrors(outputs), Temperature(outputs)
+        # Labels have probabilities and no intervals.
+        self.errors = FarErrors(0 if signed else outputs)
+        self.temperature = Temperature(outputs)
         self._anchor = 0  # row at which weights were copied; 0: not yet
         self._copied: Mixture | None = None
         self._copied_forest: Forest | None = None
@@ -298,7 +300,7 @@ class FarHead(Stateful):
         Numbers("means", (MEANS, "outputs"), written="replaced"),
         Numbers("past", ("past",), written="replaced"),
         Numbers("waiting", ("waiting", "wide"), written="replaced"),
-        Part("errors", "errors", sizes={"outputs": "followed"}),
+        Part("errors", "errors"),
         Part("temperature", "temperature"),
     )
 
@@ -311,9 +313,6 @@ class FarHead(Stateful):
         local = 0 if self.forest is None else len(LOCAL)
         require(count > 0, "experts are missing")
         require(sizes["far"] == count + MEANS + local, "mixture has another number of experts")
-        # With labels the errors are never used.
-        followed = sizes["followed"] == sizes["outputs"]
-        require(self.signed or followed, "errors do not fit the outputs")
         require(begun == self.begun, "copied is not there as anchor says")
         copied = begun and self.forest is not None
         require(copied == (self._copied_forest is not None), "copied_forest is not as forest is")

@@ -406,29 +406,30 @@ class OnlineKernel(Stateful):
         return snapshot
 
     def _fill_snapshot(self, simple: OneRow | None = None) -> None:
-        """Fill the snapshot before the first change: with everything, or for a simple row."""
+        """Fill the snapshot before a change of the call.
+
+        That is with what a simple row changes, if it is the first of the call, or else with
+        everything, once.
+        """
         snapshot = None if self._snapshot is None else self._snapshot()
-        if snapshot is None or snapshot.held is not None:
+        if snapshot is None or snapshot.whole is not None:
             return
-        if simple is None or self.experts is None:
-            snapshot.held = False, super().snapshot()
+        if simple is None or self.experts is None or snapshot.simple:
+            snapshot.whole = super().snapshot()
             return
         held = [self._own_row_snapshot().save(), self.experts.row_snapshot.save()]
         if simple.local is not None:
             held.append(simple.local.save())
         if self.experts.far is not None and self.experts.next_row_is_far:
             held.append(self.experts.far.save())
-        snapshot.held = True, held
+        snapshot.simple = held
 
     def roll_back(self, snapshot: LazySnapshot) -> None:
         self._snapshot = None
-        if snapshot.held is None:
-            return
-        simple, held = snapshot.held
-        if not simple:
-            super().roll_back(held)
-        elif self.experts is not None:
-            for saved in held:
+        if snapshot.whole is not None:
+            super().roll_back(snapshot.whole)
+        if snapshot.simple and self.experts is not None:
+            for saved in snapshot.simple:
                 saved[0].put_back(saved)
             self.experts.update_after_row()
 

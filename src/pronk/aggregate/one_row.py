@@ -205,17 +205,22 @@ class OneRow:
 
 
 class LazySnapshot:
-    """A snapshot of the default learner that is filled before the first change of a call.
+    """A snapshot of the default learner that is filled before the changes of a call.
 
     A snapshot of everything costs a third of learning a row. A simple row, one that closes no
     block, ends no epoch and sets no stage, changes little: small arrays, counters, and unused
     places in open blocks. Which kind of snapshot is needed is known only when the rows are.
+
+    ``simple`` holds what the first change of the call needs if that is a simple row, ``whole`` the
+    state before the first other change. The call is undone by rolling back to ``whole``, and from
+    there to ``simple``.
     """
 
-    __slots__ = ("__weakref__", "held")
+    __slots__ = ("__weakref__", "simple", "whole")
 
     def __init__(self) -> None:
-        self.held: Any = None
+        self.simple: list[Any] = []
+        self.whole: Any = None
 
 
 class RowSnapshot:
@@ -241,6 +246,7 @@ class RowSnapshot:
             view[...] = owner[name]
             owner[name] = view
             self._views.append((owner, name, view))
+        self._parts = list(parts)
         for part in parts:
             part._update_derived()
         self._others = [(owner.__dict__, name) for owner, name in others]
@@ -263,6 +269,11 @@ class RowSnapshot:
     def put_back(self, saved: tuple[Any, ...]) -> None:
         """Put back what `save` has returned."""
         _, self._buffer[:], others, sizes = saved
+        if not self.holds():  # a larger snapshot was rolled back before
+            for owner, name, view in self._views:
+                owner[name] = view
+            for part in self._parts:
+                part._update_derived()
         for (owner, name), value in zip(self._others, others, strict=True):
             owner[name] = value
         for rows, size in zip(self._rows, sizes, strict=True):

@@ -28,8 +28,8 @@ from pronk.compat.models import Scores, together
 from pronk.core.runtime import limited
 from pronk.core.state import require
 from pronk.data.prepared import count_rows
+from pronk.estimators.calls import own_lock
 from pronk.estimators.classifier import OUTPUTS
-from pronk.estimators.estimator import own_lock
 from pronk.estimators.inputs import check_given, check_length, check_weights
 from pronk.estimators.labels import MAX_CLASSES, Labels
 

@@ -65,7 +65,7 @@ from pronk.core.state import (
 )
 from pronk.data.prepared import count_rows
 from pronk.estimators import files
-from pronk.estimators.estimator import own_lock
+from pronk.estimators.calls import own_lock
 from pronk.estimators.inputs import (
     Parameters,
     check_targets,

@@ -30,7 +30,8 @@ from pronk.data.schema import MISSING, Preparing
 from pronk.data.stream import FileStream
 from pronk.data.values import KINDS, NUMBER
 from pronk.estimators import files
-from pronk.estimators.estimator import as_html, own_lock
+from pronk.estimators.calls import all_or_nothing, own_lock
+from pronk.estimators.estimator import as_html
 from pronk.estimators.families import TimedLearner
 from pronk.estimators.inputs import (
     Parameters,
@@ -392,8 +393,7 @@ class Prepared(Parameters):
                     return predictions if predicts else None
                 if "_layout" not in before:
                     self._begin(layout_of(X, self.categorical, self.dates))
-                with self.learner_._all_or_nothing():
-                    return self._pass(X, y, options, predicts, lines)
+                return all_or_nothing(self.learner_, self._pass, X, y, options, predicts, lines)
             except BaseException:
                 if self._learned == seen:
                     self.__dict__ = {**before, "_lock": own_lock(self)}

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.core.runtime import limited
+from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import Interval, check_given, check_length, one_row
 from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
@@ -86,35 +87,35 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             )
         return self._predict_then_learn(X, y, None, output, sample_weight)
 
+    @rolled_back
     def _predict_then_learn(
         self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
     ) -> Any:
         """Check a call, predict then learn its rows, and return the output."""
-        with self._all_or_nothing():
-            rows = self._rows(X)
-            labels = self._known_labels(classes)
-            if not rows.shape[0]:
-                return self._no_rows(y, output)
-            if len(labels.classes) > max(self.max_classes, 2):
-                raise ValueError(
-                    f"classes has {len(labels.classes):,} labels, more than "
-                    f"max_classes={self.max_classes}; set a larger one"
-                )
-            values, known_from, after = labels.receive(y, rows.shape[0], self.max_classes)
-            known_from = self._known_from(known_from, labels, after)
-            if not self.__sklearn_is_fitted__():
-                self._start(rows.shape[1], labels.outputs)
-            weights = self._check_weights(sample_weight, rows.shape[0])
-            given = () if weights is None else (weights,)
-            P = self._learn_labels(rows, values, labels, after, *given)
-            self._labels = after
-            if output == "decision":
-                return after.decisions(P)
-            named = after.predicted(P, known_from) if output != "probability" else None
-            if output == "label":
-                return named
-            shares = after.probabilities(P, known_from, self._link)
-            return shares if output == "probability" else (named, shares)
+        rows = self._rows(X)
+        labels = self._known_labels(classes)
+        if not rows.shape[0]:
+            return self._no_rows(y, output)
+        if len(labels.classes) > max(self.max_classes, 2):
+            raise ValueError(
+                f"classes has {len(labels.classes):,} labels, more than "
+                f"max_classes={self.max_classes}; set a larger one"
+            )
+        values, known_from, after = labels.receive(y, rows.shape[0], self.max_classes)
+        known_from = self._known_from(known_from, labels, after)
+        if not self.__sklearn_is_fitted__():
+            self._start(rows.shape[1], labels.outputs)
+        weights = self._check_weights(sample_weight, rows.shape[0])
+        given = () if weights is None else (weights,)
+        P = self._learn_labels(rows, values, labels, after, *given)
+        self._labels = after
+        if output == "decision":
+            return after.decisions(P)
+        named = after.predicted(P, known_from) if output != "probability" else None
+        if output == "label":
+            return named
+        shares = after.probabilities(P, known_from, self._link)
+        return shares if output == "probability" else (named, shares)
 
     def _known_from(
         self, known_from: NDArray[np.int64], labels: Labels, after: Labels

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from html import escape
 from itertools import pairwise
 from numbers import Integral
@@ -22,6 +20,7 @@ from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
 from pronk.core.runtime import limited
 from pronk.estimators.bandwidth import AutomaticBandwidth, EngineFactory
+from pronk.estimators.calls import own_lock, rolled_back
 from pronk.estimators.files import SavedState
 from pronk.estimators.inputs import (
     LARGEST_INPUT,
@@ -42,66 +41,6 @@ Array = NDArray[np.float64]
 LONG_CALL = 512
 #: Points from which on a row takes milliseconds, so that the learner warns.
 MANY_POINTS = 2000
-
-
-def own_lock(learner: Any) -> Any:
-    """Return the lock of a learner: calls from several threads wait for each other.
-
-    It is made at the first call, because a constructor only stores parameters, and is neither
-    copied nor pickled.
-    """
-    lock = learner.__dict__.get("_lock")
-    if lock is None:
-        # `setdefault` is atomic. A lock around it could stay held after a signal.
-        lock = learner.__dict__.setdefault("_lock", threading.RLock())
-    return lock
-
-
-class LearningCall:
-    """A context for a call that learns: it locks the learner and rolls back if the call raises.
-
-    Whatever stops the call (an error, Ctrl-C, no memory), the learner is then in the state before
-    the call or, if the last row was learned already, in the state after it (see ``n_seen_``).
-    BLAS has one thread inside. (A class and no generator, because calls are short.)
-    """
-
-    def __init__(self, learner: Any) -> None:
-        self._learner = learner
-
-    def __enter__(self) -> None:
-        held = self._learner.__dict__
-        self._lock = lock = own_lock(self._learner)
-        owned = lock._is_owned()
-        self._nested = owned and "_learning" in held  # `fit` calls `partial_fit`
-        try:
-            lock.acquire()
-            if not self._nested:
-                self._before = dict(held)
-                model = held.get("_model")
-                self._snapshot = None if model is None else model.snapshot()
-                held["_learning"] = True
-            limited.__enter__()
-        except BaseException:  # a signal may come at any moment, also right after the lock
-            if not self._nested:
-                held.pop("_learning", None)
-            if lock._is_owned() and not owned:
-                lock.release()
-            raise
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        held = self._learner.__dict__
-        try:
-            limited.__exit__()
-            if kind is None or self._nested:
-                return
-            if self._snapshot is not None:
-                self._before["_model"].roll_back(self._snapshot)
-            held.clear()
-            held.update(self._before)
-        finally:
-            if not self._nested:
-                held.pop("_learning", None)
-            self._lock.release()
 
 
 class Model(Protocol):
@@ -205,16 +144,16 @@ class OnlineLearner(SavedState):
         """Learn the rows in order."""
         raise NotImplementedError
 
+    @rolled_back
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
-        with self._all_or_nothing():
-            self._reset()
-            self.partial_fit(X, y, sample_weight=sample_weight)
-            if not self.__sklearn_is_fitted__():
-                raise ValueError("X has 0 rows: there is nothing to learn")
-            if not self.n_seen_:
-                raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
-            return self
+        self._reset()
+        self.partial_fit(X, y, sample_weight=sample_weight)
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("X has 0 rows: there is nothing to learn")
+        if not self.n_seen_:
+            raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
+        return self
 
     def learn_one(self, x: Any, y: Any) -> Self:
         """Learn one row, a dict or a vector."""
@@ -296,10 +235,6 @@ class OnlineLearner(SavedState):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__
-
-    def _all_or_nothing(self) -> AbstractContextManager[None]:
-        """Return a context in which a call that raises is rolled back."""
-        return LearningCall(self)
 
     def _own_lock(self) -> Any:
         """Return the lock of the learner: calls from several threads wait for each other."""

@@ -33,6 +33,7 @@ from pronk.core.kernels import KERNELS, Kernel, get_kernel
 from pronk.core.runtime import limited
 from pronk.core.state import checked_count, require
 from pronk.estimators.atomic import write_atomically
+from pronk.estimators.calls import all_or_nothing
 from pronk.estimators.inputs import Parameters
 
 #: Most numbers of a model that is built for a file before the file's arrays are checked.
@@ -445,12 +446,15 @@ class SavedState(Parameters):
                 X[2] = held[-1]
             self._predict(X)
             if _entries(self._model.to_state()) < SMALL_STATE:
-                with suppress(_TriedOut), self._all_or_nothing():
-                    self.partial_fit(X, self._trial_targets(len(X)), **self._trial_options(len(X)))
-                    self._predict(X)
-                    # The new state must be restorable too.
-                    clone(self)._restore(self._fitted_state())
-                    raise _TriedOut
+                with suppress(_TriedOut):
+                    all_or_nothing(self, self._learn_and_raise, X)
+
+    def _learn_and_raise(self: Any, X: NDArray[Any]) -> None:
+        """Learn rows; raise a _TriedOut if the new state can be restored too."""
+        self.partial_fit(X, self._trial_targets(len(X)), **self._trial_options(len(X)))
+        self._predict(X)
+        clone(self)._restore(self._fitted_state())
+        raise _TriedOut
 
     def _trial_targets(self, rows: int) -> Any:
         """Return targets that the learner accepts."""

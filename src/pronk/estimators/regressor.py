@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from pronk.core.state import MOST, checked_count, require
+from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import check_targets, one_row
 
@@ -20,21 +21,21 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
 
     _several_outputs: ClassVar[bool] = True
 
+    @rolled_back
     def predict_then_learn(self, X: Any, y: Any, *, sample_weight: Any = None) -> Array:
         """Predict each row, then learn it, in order; return the predictions."""
-        with self._all_or_nothing():
-            rows = self._rows(X)
-            Y = check_targets(y, rows.shape[0])
-            if not len(Y):
-                return Y
-            outputs = 1 if Y.ndim == 1 else Y.shape[1]
-            self._check_outputs(Y.ndim, outputs)
-            weights = self._check_weights(sample_weight, len(Y))
-            if not self.__sklearn_is_fitted__():
-                self._start(rows.shape[1], outputs)
-                self._flat, self._outputs = Y.ndim == 1, outputs
-            given = () if weights is None else (weights,)
-            P = self._pass(rows, Y.reshape(len(Y), outputs), *given)
+        rows = self._rows(X)
+        Y = check_targets(y, rows.shape[0])
+        if not len(Y):
+            return Y
+        outputs = 1 if Y.ndim == 1 else Y.shape[1]
+        self._check_outputs(Y.ndim, outputs)
+        weights = self._check_weights(sample_weight, len(Y))
+        if not self.__sklearn_is_fitted__():
+            self._start(rows.shape[1], outputs)
+            self._flat, self._outputs = Y.ndim == 1, outputs
+        given = () if weights is None else (weights,)
+        P = self._pass(rows, Y.reshape(len(Y), outputs), *given)
         return P[:, 0] if self._flat else P
 
     def _check_outputs(self, dimensions: int, outputs: int) -> None:

@@ -1,0 +1,70 @@
+"""Calls of a learner: one at a time, and a call that raises changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from pronk.core.runtime import deferred_interrupts, limited
+
+T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def own_lock(learner: Any) -> Any:
+    """Return the lock of a learner: calls from several threads wait for each other.
+
+    It is made at the first call, because a constructor only stores parameters, and is neither
+    copied nor pickled.
+    """
+    lock = learner.__dict__.get("_lock")
+    if lock is None:
+        # `setdefault` is atomic. A lock around it could stay held after a signal.
+        lock = learner.__dict__.setdefault("_lock", threading.RLock())
+    return lock
+
+
+def all_or_nothing(learner: Any, call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Run a call that learns: lock the learner, and roll it back if the call raises.
+
+    Whatever stops the call (an error, Ctrl-C, no memory), the learner is then in the state before
+    the call or, if the last row was learned already, in the state after it (see ``n_seen_``).
+    BLAS has one thread inside.
+
+    A signal can raise at the first line of a function written in Python, so also in the
+    ``__exit__`` of a context manager. The ``try`` here and the ``with`` of a lock, whose methods
+    are not written in Python, have no such line.
+    """
+    held = learner.__dict__
+    with own_lock(learner):
+        if "_learning" in held:  # `fit` calls `partial_fit`; no other thread has the lock
+            return call(*args, **options)
+        before, model = dict(held), held.get("_model")
+        snapshot = None if model is None else model.snapshot()
+        try:
+            held["_learning"] = True
+            with limited:
+                return call(*args, **options)
+        except BaseException:
+            with deferred_interrupts():
+                if model is not None:
+                    model.roll_back(snapshot)
+                # Other threads may read what the call has not changed.
+                held.update(before)
+                for name in held.keys() - before.keys() - {"_learning"}:
+                    del held[name]
+            raise
+        finally:
+            held.pop("_learning", None)
+
+
+def rolled_back(method: Method) -> Method:
+    """Decorate a method that learns: it is run by `all_or_nothing`."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any, **options: Any) -> Any:
+        return all_or_nothing(self, method, self, *args, **options)
+
+    return cast("Method", run)
