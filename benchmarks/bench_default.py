@@ -27,7 +27,7 @@ import pronk
 from field import measures, page, peers, sets
 from field.results import keep, load, stale
 from field.workers import done
-from pronk.data.prepared import Prepared
+from pronk.estimators.prepared import Prepared
 
 #: Rows of the field's sets.
 ROWS = 5_000

@@ -2,8 +2,9 @@
 
     python benchmarks/soak.py                 everything: about an hour of one core
     python benchmarks/soak.py --quick         the same with small numbers: some minutes
-    python benchmarks/soak.py --only kills    one part: kills, files, fields, interrupts,
-                                              fuzz, rows, serve-kills, serve-cases, serve-hour
+    python benchmarks/soak.py --only kills    one part: kills, default-kills, text-kills, files,
+                                              fields, interrupts, signals, fuzz, rows,
+                                              serve-kills, serve-cases, serve-fuzz, serve-hour
 
 Every part prints its figures and what must hold; the exit code is 1 if something does not. Random
 numbers come from --seed, except for the moments of the kills, which depend on wall time.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,13 +35,16 @@ FAILED: list[str] = []
 PARTS = (
     "kills",
     "default-kills",
+    "text-kills",
     "files",
     "fields",
     "interrupts",
+    "signals",
     "fuzz",
     "rows",
     "serve-kills",
     "serve-cases",
+    "serve-fuzz",
     "serve-hour",
 )
 
@@ -54,11 +59,13 @@ def check(name: str, good: bool, figures: str) -> None:
 # -- kills ---------------------------------------------------------------------------------------
 
 
-#: Options of the runs that are killed: a learner on a dictionary, and the default learner, whose
-#: local experts begin at row 2,048.
+#: Options of the runs that are killed: a learner on a dictionary; the default learner, whose local
+#: experts begin at row 2,048; and the default learner with text and with classes in runs, for which
+#: all its experts are at work.
 KILLED = {
     "pkawv-nystrom": ["-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=10"],
     "default": ["--seed", "0"],
+    "text": ["--seed", "0", "--categorical", "c"],
 }
 
 
@@ -69,33 +76,38 @@ def kills(count: int, rows: int, seed: int, learner: str = "pkawv-nystrom") -> N
         folder = Path(name)
         X = rng.uniform(0, 10, (rows, 3))
         y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
-        np.savetxt(
-            folder / "data.csv", np.column_stack([X, y]), "%.6f", ",", header="a,b,c,y", comments=""
-        )
+        columns = np.column_stack([X, y]).round(6).astype(object)
+        if learner == "text":
+            words = rng.choice(["red", "green", "blue"], rows)
+            classes = np.array(["low", "middle", "high"])
+            columns[:, 2] = words
+            columns[:, 3] = classes[(np.arange(rows) // 9 + (y > 0.5) + (words == "red")) % 3]
+        np.savetxt(folder / "data.csv", columns, "%s", ",", header="a,b,c,y", comments="")
         whole = _job(folder, "whole", learner)
-        began = time.perf_counter()
-        done = subprocess.run(whole, capture_output=True, text=True)
+        process, began = _start(whole, folder / "whole", True), time.perf_counter()
+        text, _ = process.communicate()
         duration = time.perf_counter() - began
-        assert done.returncode == 0, done.stderr
-        expected = _outcome(folder, "whole", done.stdout)
-        killed = equal = jobs = progress = 0
+        assert process.returncode == 0, text
+        expected = _outcome(folder, "whole", text)
+        killed = equal = jobs = resumed = 0
         while killed < count:
             jobs += 1
             command = _job(folder, f"job-{jobs}", learner)
             for _ in range(min(10, count - killed)):
-                if not _kill_somewhere(command, rng.uniform(0.3, 0.9) * duration):
-                    duration *= 0.9  # it ended before: others left the machine
+                learns = bool(rng.random() < 0.8)  # else it may only have started
+                if not _kill(_start(command, folder / f"job-{jobs}", learns), rng, duration):
                     break
                 killed += 1
+                resumed += learns
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            progress += json.loads(done.stdout)["resumed_at"] is not None
             equal += _outcome(folder, f"job-{jobs}", done.stdout) == expected
         check(
             "kills",
             equal == jobs,
             f"{learner}: {killed} kills in {jobs} runs of {rows:,} rows; {equal} of {jobs} ended "
-            f"with the same predictions, model and metrics, bit by bit; {progress} had a snapshot",
+            f"with the same predictions, model and metrics, bit by bit; {resumed} kills came after "
+            "a new snapshot",
         )
 
 
@@ -110,14 +122,30 @@ def _job(folder: Path, name: str, learner: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _kill_somewhere(command: list[str], seconds: float) -> bool:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait() != 0
-    return False
+def _start(command: list[str], folder: Path, learns: bool) -> subprocess.Popen[str]:
+    """Start a run; if it ``learns``, return when it has written a snapshot, or has ended."""
+    before = _written(folder / "checkpoint")
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    while learns and process.poll() is None and _written(folder / "checkpoint") == before:
+        time.sleep(0.005)
+    return process
+
+
+def _written(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def _kill(process: subprocess.Popen[str], rng: np.random.Generator, duration: float) -> bool:
+    """Kill a run within this time; return whether it had not ended."""
+    with process:
+        try:
+            process.wait(rng.uniform(0, duration) / 2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    assert process.returncode in (0, -signal.SIGKILL), process.returncode
+    return process.returncode != 0
 
 
 def _outcome(folder: Path, name: str, text: str) -> Any:
@@ -167,11 +195,13 @@ def files(count: int, seed: int) -> None:
 def fields(count: int, seed: int) -> None:
     """Change one field of a model file, with a right checksum (tests/laws/fields.py)."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from laws.fields import judge
+    from laws.fields import GROUPS, judge
 
-    counts = judge(count, seed)
-    good = set(counts) <= {"refused", "works"}
-    check("fields", good, f"{count:,} files: {dict(counts)}")
+    for group, share in zip(GROUPS, (0.9, 0.1), strict=True):
+        own = int(share * count)
+        counts = judge(own, seed, group=group)
+        good = set(counts) <= {"refused", "works"}
+        check(f"fields of {group}", good, f"{own:,} files: {dict(counts)}")
 
 
 def interrupts(count: int, seed: int) -> None:
@@ -190,6 +220,18 @@ def interrupts(count: int, seed: int) -> None:
             counts[f"wrong: {error}"] += 1
     good = set(counts) <= {"before", "after"}
     check("interrupts", good, f"{count} calls; the learner was that of {dict(counts)} the call")
+
+
+def signals(count: int, new: int, seed: int) -> None:
+    """Send real signals to calls, and to first fits in new processes (tests/laws/signals.py)."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from laws.signals import calls, first_fits
+
+    for interrupt, number in ((calls, count), (first_fits, new)):
+        counts = interrupt(number, seed)
+        good = set(counts) <= {"before", "after"} and counts.total() == number
+        figures = f"{number:,} signals; the state was that of {dict(counts)} the call"
+        check(f"signals, {interrupt.__name__}", good, figures)
 
 
 def fuzz(count: int, seed: int) -> None:
@@ -361,13 +403,16 @@ def main() -> int:
     parts: dict[str, Callable[[], None]] = {
         "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
         "default-kills": lambda: kills(6 if quick else 20, 30_000, given.seed, "default"),
+        "text-kills": lambda: kills(6 if quick else 30, 30_000, given.seed, "text"),
         "files": lambda: files(1_000 if quick else 10_000, given.seed),
         "fields": lambda: fields(given.files or (500 if quick else 20_000), given.seed),
         "interrupts": lambda: interrupts(50 if quick else 500, given.seed),
+        "signals": lambda: signals(*((150, 10) if quick else (1_850, 150)), given.seed),
         "fuzz": lambda: fuzz(given.calls or (2_000 if quick else 100_000), given.seed),
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
         "serve-kills": lambda: soak_serve.kills(5 if quick else 50, given.seed, check),
         "serve-cases": lambda: soak_serve.cases(300 if quick else 10_000, given.seed, check),
+        "serve-fuzz": lambda: soak_serve.requests(500 if quick else 5_000, given.seed, check),
         "serve-hour": lambda: soak_serve.hour(
             given.seconds or (60.0 if quick else 3600.0), given.rate, given.seed, check
         ),

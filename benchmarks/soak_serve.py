@@ -1,4 +1,4 @@
-"""Test the service for long, as parts of `soak.py`: kills under load, an hour at half the load.
+"""Test the service for long, as parts of `soak.py`: kills, random requests, an hour of load.
 
 Servers run in separate processes on the loopback interface; clients are threads of this process.
 """
@@ -344,6 +344,34 @@ def cases(count: int, seed: int, check: Check) -> None:
         )
         if done.returncode:
             print(done.stdout[-3000:])
+
+
+def requests(count: int, seed: int, check: Check) -> None:
+    """Send random requests (tests/serve/fuzzing.py lists what is allowed)."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serve"))
+    from fuzzing import Fuzz
+
+    with tempfile.TemporaryDirectory() as name:
+        served = Served(Path(name))
+        served.wait()
+        fuzz = Fuzz(served.port, served.token, seed)
+        fuzz.prepare()
+        before = _resident(served.process.pid)
+        fuzz.run(count, served.process.is_alive)
+        fuzz.close()
+        grown = (_resident(served.process.pid) - before) / 1e6
+        code = served.stop()
+        log = (Path(name) / "log").read_text()
+        failed = [line for line in log.splitlines() if '"failed"' in line]
+        check(
+            "serve-fuzz",
+            not fuzz.wrong and not failed and code == 0,
+            f"{count:,} random requests: {dict(sorted(fuzz.counts.items()))}; {len(fuzz.wrong)} "
+            f"without an answer, with a 5xx or followed by a model that no longer answers; "
+            f"{len(failed)} failures in the log; memory grew by {grown:.1f} MB",
+        )
+        for text in [*fuzz.wrong[:10], *failed[:10]]:
+            print(f"       {text[:600]}")
 
 
 def _narrowed(described: Any) -> int:

@@ -34,6 +34,9 @@ exclude_patterns = ["_build", "generated/fragments", "extensions"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+# Types are prose ("rows, or None"): as fields, their words would be taken for references.
+napoleon_use_param = False
+napoleon_use_rtype = False
 default_role = "literal"
 toc_object_entries_show_parents = "hide"
 html_math_renderer = "mathml"

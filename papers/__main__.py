@@ -11,9 +11,10 @@ import typer
 from papers import TITLES, load_experiment
 from pronk.cli import screen
 from pronk.cli.app import call
-from pronk.cli.options import AsJSON, Cluster, Threads, Workers
+from pronk.cli.options import AsJSON, Cluster, CommandGroup, Threads, Workers
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Reproduce a table or figure of a paper, printed values beside ours. Run from a clone.",
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -71,7 +71,10 @@ def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
 
 
 def online(job: Job) -> dict[str, Any]:
-    """Predict and learn each row: mean loss (or error), size, seconds; with "points" a curve."""
+    """Predict and learn each row: mean loss (or error), size, seconds; with "points" a curve.
+
+    The first row counts, as in the papers: its prediction is 0, or a wrong label.
+    """
     X, y = load(job.data())
     rows = chosen_rows(job, len(y))
     learner(job).predict_then_learn(X[rows[:WARM]], y[rows[:WARM]])
@@ -81,9 +84,13 @@ def online(job: Job) -> dict[str, Any]:
     every = None if points is None else max(1, len(rows) // points)
     limit = job.settings.get("seconds", math.inf)
     blocks = stream(X, y, rows, job.settings.get("block", BLOCK))
+    first = float(y[rows[0]] ** 2) if metric == "mse" else 1.0
     curve = []
     for record in progressive(model, blocks, metric, every=every, memory=False):
-        curve.append((record.rows, record.metrics[metric], record.seconds, record.size))
+        scored = record.rows - record.unpredicted
+        total = scored * record.metrics[metric] if scored else 0.0
+        loss = (total + record.unpredicted * first) / record.rows
+        curve.append((record.rows, loss, record.seconds, record.size))
         if record.seconds > limit:
             break
     count, loss, seconds, size = curve[-1]

@@ -46,17 +46,11 @@ def unweighted_checks(learner):
         why = "a weighted row has no meaning here: the call raises"
         names = (
             "check_sample_weights_list",
-            "check_all_zero_sample_weights_error",
             "check_sample_weights_not_overwritten",
             "check_sample_weight_equivalence_on_dense_data",
             "check_sample_weight_equivalence_on_sparse_data",
-            "check_classifiers_one_label_sample_weights",
         )
-        refused = dict.fromkeys(names, why)
-        if type(learner).__name__.startswith("OnlineKernel"):  # weights 0 select rows
-            del refused["check_all_zero_sample_weights_error"]
-            del refused["check_classifiers_one_label_sample_weights"]
-        return refused
+        return dict.fromkeys(names, why)  # weights of 0 select rows
     if type(learner).__name__.startswith(("KernelAWV", "KRLS")):
         return {}  # the fit is that of the rows repeated, in any order
     why = "a row of weight 2 is not the row twice, and the check changes the order of the rows"

@@ -50,6 +50,9 @@ def command_line(folder, task, name, *more):
     made = arrow_csv.read_csv(folder / "p.csv")["prediction"].to_numpy()
     if task == "classification":  # before the first label there is none
         made = np.array([label or None for label in made.tolist()], dtype=object)
+    else:
+        assert np.isnan(made[0])  # in a file it is empty, in an array 0
+        made = np.nan_to_num(made)
     return pronk.load(folder / "m.pronk"), made
 
 

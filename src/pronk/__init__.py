@@ -13,6 +13,7 @@ mean squared error 0.0086
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from pronk._interrupts import deferred_interrupts as _deferred_interrupts
 from pronk._version import __version__ as __version__
 
 # Where each public name lives; the learners' classes are named by their own files
@@ -23,20 +24,23 @@ _HOMES = {
     "pronk.core.dictionary": ("ALD", "KORS", "FirstRows", "Rule", "UniformRows"),
     "pronk.core.runtime": ("set_threads",),
     "pronk.estimators.registry": ("algorithms", "make", "warmup"),
-    "pronk.estimators.files": ("ModelFileError", "load"),
+    "pronk.estimators.files": ("ModelFileError", "dumps", "load", "loads"),
     "pronk.estimators.merging": ("merge",),
     "pronk.compat.calibrated": ("Calibrated",),
     "pronk.compat.intervals": ("Intervals",),
     "pronk.keyed.learner": ("Keyed",),
     "pronk.data.pending": ("Pending",),
-    "pronk.data.prepared": ("Prepared",),
+    "pronk.data.step": ("step",),
+    "pronk.estimators.prepared": ("Prepared",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def _names() -> dict[str, str]:
     """The module of every public name."""
-    return {**_NAMES, **_import_module("pronk.estimators.registry").class_modules()}
+    with _deferred_interrupts(patient=True):
+        registry = _import_module("pronk.estimators.registry")
+    return {**_NAMES, **registry.class_modules()}
 
 
 def __getattr__(name: str) -> _Any:
@@ -45,7 +49,8 @@ def __getattr__(name: str) -> _Any:
     home = None if name.startswith("_") else _NAMES.get(name) or _names().get(name)
     if home is None:
         raise AttributeError(f"module 'pronk' has no attribute {name!r}")
-    value = getattr(_import_module(home), name)
+    with _deferred_interrupts(patient=True):
+        value = getattr(_import_module(home), name)
     globals()[name] = value
     return value
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import pronk
 from helpers import sequence
@@ -329,7 +330,7 @@ def test_weights_are_copied_at_powers_of_two_and_then_every_2048_rows():
 @pytest.mark.thinned
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("delay", [0, 20])
-def test_several_rows_are_predicted_as_rows_far_ahead(labels, delay):
+def test_rows_far_ahead_are_predicted_by_the_second_head(labels, delay):
     """Experts far ahead have the weights of their last copy, and read the labels known then."""
     X, y = sequence(2700, labels)
     model = make(labels, delay)
@@ -348,18 +349,38 @@ def test_several_rows_are_predicted_as_rows_far_ahead(labels, delay):
     # Several rows by the second head, one row by the first, and the other way round.
     same = np.testing.assert_array_equal if labels else close
     same(model.predict(X[:5], ahead=False), [model.predict(row[None, :])[0] for row in X[:5]])
-    second = model.predict(X[:5])
+    second = model.predict(X[:5], ahead=True)
     same([model.predict(row[None, :], ahead=True)[0] for row in X[:5]], second)
     if labels:
-        assert model.predict_proba(X[:5]).sum(axis=1) == pytest.approx(1.0)
-        assert (model.classes_[model.predict_proba(X[:5]).argmax(axis=1)] == second).all()
+        shares = model.predict_proba(X[:5], ahead=True)
+        assert shares.sum(axis=1) == pytest.approx(1.0)
+        assert (model.classes_[shares.argmax(axis=1)] == second).all()
     else:
-        values, deviation = model.predict(X[:5], return_std=True)
+        values, deviation = model.predict(X[:5], return_std=True, ahead=True)
         close(values, second)
-        ends = model.predict_interval(X[:5])
+        ends = model.predict_interval(X[:5], ahead=True)
         close(ends.mean(axis=1), second)
         size = now._size[0]
         close(deviation, size * np.sqrt(np.mean(far.errors.values**2)))
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_predictions_of_the_first_rows_are_the_first_predictions(labels, sparse):
+    """`predict`: the rows follow the stream in order; X[0] is the next one, X[i] comes i later."""
+    X, y = sequence(2500, labels)
+    model = make(labels, 0).fit(X[:2400], y[:2400])
+    assert model.reads_past_
+    kinds = [model.predict_proba] if labels else [model.predict, model.predict_interval]
+    if not labels:
+        kinds.append(lambda X, **more: model.predict(X, return_std=True, **more)[1])
+    rows = csr_array(np.tile(X[2400:], (30, 1))) if sparse else X[2400:]
+    for predict in kinds:
+        all_of_them = predict(rows)
+        for k in (1, 2, 40):
+            close(predict(rows[:k]), all_of_them[:k])
+        close(all_of_them[:1], predict(rows[:1], ahead=False))
+        close(all_of_them[1:], predict(rows[1:], ahead=True))
 
 
 def test_errors_far_ahead_are_those_of_the_copied_mixture():

@@ -131,3 +131,14 @@ def test_repeated_labels_are_not_predicted_worse_than_by_the_last_one(classes):
     learner = OnlineKernelClassifier(experts="few", random_state=0)
     wrong = learner.predict_then_learn(rng.normal(size=(2500, 3)), y) != y
     assert wrong[1:].sum() <= 1.02 * np.count_nonzero(np.diff(y)) + 2
+
+
+def test_many_calls_with_missing_labels():
+    """Labels have no intervals: their empty widths grew by a factor in each call."""
+    X, _, labels = stream(500, 3)
+    known = labels.astype(object)
+    known[::2] = None
+    learner = OnlineKernelClassifier(experts="few", budget=16, random_state=0)
+    for start in range(0, 500, 20):
+        learner.predict_then_learn(X[start : start + 20], known[start : start + 20])
+    assert learner.n_seen_ == 250 and len(learner._model.last_widths) == 20

@@ -300,6 +300,16 @@ def test_the_challenger_gets_half_the_memory():
         (("detector", "open"), np.zeros(40), "detector/open has other losses"),
         (("detector", "buckets"), np.full((1, 3), 1e9), "detector/buckets have more rows"),
         (("dropped",), 65, "dropped is outside"),
+        (
+            ("incumbent", "experts", "groups", 0, "learners", "0", "length"),
+            7,
+            "groups have blocks of another length",
+        ),
+        (
+            ("incumbent", "experts", "mixture", "limits"),
+            np.full((2, 1), 1e12),
+            "experts have a range without the first targets",
+        ),
     ],
 )
 def test_a_damaged_state_is_refused(path, value, text):

@@ -52,7 +52,7 @@ def test_bad_rows_are_skipped_and_reported(capsys, tmp_path, frame, kind):
     dirty.write_text("\n".join(mixed) + "\n")
     target = [] if kind == "libsvm" else ["-t", "y"]
     drop = ["--drop", "day"] if kind == "ndjson" else []
-    call = [*target, *drop, "-a", "fogd", "--json", "--task", "regression"]
+    call = [*target, *drop, "-a", "fogd", "--json", "--task", "regression", "--strict"]
     bad, models = tmp_path / "bad.csv", [tmp_path / "a.pronk", tmp_path / "b.pronk"]
     code, _, err = pronk_run(capsys, "run", dirty, *call)
     assert code == 2 and err.count("\n") == 1

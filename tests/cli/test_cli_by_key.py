@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import pronk
+from helpers import pronk_run
 from pronk.cli import main
+from pronk.estimators.registry import make_for_key
 
 ROWS = 1200
 
@@ -55,6 +57,7 @@ def test_the_default_beats_the_mean_of_each_key_from_the_first_rows(run, frame, 
     assert found["algorithm"] == "online-kernel"
     assert found["params"]["budget"] == 32 and found["params"]["experts"] == "few"
     assert found["chosen"] == {"budget": 32, "experts": "few"}
+    assert found["scale_target"] is False  # the default learner scales y itself
     made = pd.read_csv(out)
     errors = (made.prediction - made.y).to_numpy() ** 2
     baseline = (mean_of_key(frame) - frame.y.to_numpy()) ** 2
@@ -76,6 +79,7 @@ def test_the_requested_learner_learns(run, frame, tmp_path):
     found = json.loads(run(*words, *more))
     assert found["algorithm"] == "con-kons" and found["params"]["budget"] == 20
     assert found["chosen"] == {"bandwidth": "auto"} and found["scale"] == "minmax"
+    assert found["scale_target"] is True
     model = pronk.load(folder)
     assert type(model.learner.learner) is pronk.ProsNKONSRegressor and model.by == "sensor"
     own = frame[frame.sensor == "east"]
@@ -106,7 +110,8 @@ def test_saved_models_resume_predict_and_are_inspected(run, frame, tmp_path, mor
     new.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
     run("predict", folder, tmp_path / "new.csv", "-o", out)
     made = pd.read_csv(out)
-    assert (made.prediction[:7] == 0).all() and made.sensor[7] == frame.sensor[7]
+    np.testing.assert_allclose(made.prediction[:7], frame.y.mean(), rtol=1e-12, atol=0)
+    assert made.sensor[7] == frame.sensor[7]
     models = pronk.load(folder)
     expected = models.predict(frame.drop(columns="y")[7:])
     models.close()
@@ -149,3 +154,89 @@ def test_a_row_without_a_key_is_named(run, frame, tmp_path):
     assert "--by: column 'sensor' is empty at row 17 (counting from 0)" in told
     told = run("run", tmp_path / "gap.csv", "-t", "y", "--by", "sensors", code=2)
     assert "--by: " in told and "no column 'sensors'; did you mean 'sensor'" in told
+
+
+def test_a_key_of_numbers_is_the_same_from_files_and_frames(capsys, tmp_path):
+    """In a CSV file it is text, in Parquet and in a frame a number."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sensor": rng.integers(5, 8, 300), "a": rng.normal(size=300)})
+    frame["y"] = 10.0 * frame.sensor + frame.a
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet", index=False)
+    options = ["-t", "y", "--by", "sensor", "-a", "fogd", "--save", tmp_path / "models"]
+    for name in ("d.csv", "d.parquet"):
+        code, _, err = pronk_run(capsys, "run", tmp_path / name, *options, "--again")
+        assert code == 0, err
+    models = pronk.load(tmp_path / "models")
+    assert len(models) == 3
+    found = models.predict(frame[["sensor", "a"]])
+    text = models.predict(frame[["sensor", "a"]].astype({"sensor": str}))
+    models.close()
+    assert np.abs(found - frame.y).mean() < 1.0
+    np.testing.assert_array_equal(found, text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--interval", "0.8"],
+        ["--time", "when"],
+        ["--weight", "w"],
+        ["--delay", "5"],
+        ["--delay", "5", "--interval", "0.8", "--time", "when", "--weight", "w"],
+    ],
+)
+def test_options_of_a_single_model_reach_the_models_of_keys(capsys, tmp_path, options):
+    """The predictions are those of `Keyed`, with a numeric key, text and gaps."""
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame(
+        {
+            "when": pd.date_range("2024-01-01", periods=n, freq="min"),
+            "sensor": rng.integers(1, 6, n),
+            "x": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "city": rng.choice(["Rome", "Oslo"], n),
+            "w": rng.integers(0, 2, n),
+        }
+    )
+    y = frame.sensor * np.nan_to_num(frame.x.to_numpy()) + (frame.city == "Rome")
+    file, out = tmp_path / "d.csv", tmp_path / "p.csv"
+    frame.assign(y=y).to_csv(file, index=False)
+    options = [*options, "--drop", "when"] if "--time" not in options else options
+    drop = [] if "--weight" in options else ["--drop", "w"]
+    call = ["run", file, "-t", "y", "--by", "sensor", *options, *drop, "--predictions", out]
+    assert pronk_run(capsys, *call, "--seed", "0")[0] == 0
+    found = pd.read_csv(out)
+    names = ["x", "city", *(["when"] if "--time" in options else [])]
+    rows = frame[[name for name in frame if name in (*names, "sensor")]]
+    learner = make_for_key("online-kernel", random_state=0)
+    keyed = pronk.Keyed(pronk.Prepared(learner), by="sensor")
+    given = {}
+    if "--weight" in options:
+        given["sample_weight"] = frame.w.to_numpy(float)
+    if "--time" in options:
+        given["times"] = frame.when.to_numpy()
+    late = 5 if "--delay" in options else 0
+    coverage = 0.8 if "--interval" in options else None
+    expected, ends = [], []
+    for i in range(n):  # from the definition: predict, then learn the label that has arrived
+        if late:
+            expected.append(keyed.predict(rows[i : i + 1])[0] if i > late else np.nan)
+            if coverage:
+                new = [[np.nan, np.nan]]
+                ends.append((keyed.predict_interval(rows[i : i + 1], 0.8) if i > late else new)[0])
+        j = i - late
+        if j >= 0:
+            own = {name: values[j : j + 1] for name, values in given.items()}
+            answer = keyed.predict_then_learn(
+                rows[j : j + 1], y[j : j + 1].to_numpy(), interval=coverage, **own
+            )
+            if not late:
+                expected.append(answer[0][0] if coverage else answer[0])
+                if coverage:
+                    ends.append(answer[1][0])
+    first = late + 1 + (8 if "--weight" in options else 0)
+    np.testing.assert_allclose(found.prediction[first:], expected[first:], rtol=1e-9, atol=1e-9)
+    if coverage:
+        low = [end[0] for end in ends]
+        np.testing.assert_allclose(found.low[first:], low[first:], rtol=1e-9, atol=1e-9)

@@ -367,7 +367,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value
-        files.save_checkpoint(tree, place)
+        place.write_bytes(files.encode(files.CHECKPOINT, {}, tree))
         refused(words)
         assert (tmp_path / "p.csv").read_bytes() == predictions
     files.save_checkpoint(good, place)

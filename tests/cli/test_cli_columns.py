@@ -83,9 +83,9 @@ def test_summary_and_page_show_what_each_column_became(tmp_path, capsys):
     frame.loc[7, "t"] = "soon"
     frame.to_csv(tmp_path / "d.csv", index=False)
     options = ["--categorical", "auto", "--drop", "id", "-a", "fogd"]
-    code, _, err = pronk_run(capsys, "run", tmp_path / "d.csv", "-t", "y", *options)
+    code, _, err = pronk_run(capsys, "run", tmp_path / "d.csv", "-t", "y", *options, "--strict")
     assert code != 0 and "column 't' has 'soon', which does not read as a date or time" in err
-    options += ["--missing", "mean", "--report", tmp_path / "r.html", "--save", tmp_path / "m"]
+    options += ["--report", tmp_path / "r.html", "--save", tmp_path / "m"]
     code, out, err = pronk_run(capsys, "run", tmp_path / "d.csv", "-t", "y", *options)
     assert code == 0
     told = "t: date and time, day first, 1 not read; flag: true or false; city: 40 categories, "
@@ -114,7 +114,7 @@ def test_a_word_far_down_in_a_column_of_numbers_is_named(tmp_path, capsys):
     lines = [f"{i},{i}" for i in range(6000)]
     lines[5000] = "soon,1"
     (tmp_path / "d.csv").write_text("a,y\n" + "\n".join(lines) + "\n")
-    code, _, err = pronk_run(capsys, "run", tmp_path / "d.csv", "-t", "y")
+    code, _, err = pronk_run(capsys, "run", tmp_path / "d.csv", "-t", "y", "--strict")
     assert code == 2 and "'a' has 'soon' at row 5000" in err and "--drop a" in err
 
 
@@ -146,7 +146,9 @@ def test_a_string_in_a_number_column_of_ndjson_is_a_bad_row(tmp_path, capsys, ro
     found = result(capsys, "run", tmp_path / "d.ndjson", "-t", "y", *options)
     assert found["rows"] == 199 and found["bad_rows"] == 1
     assert f"{row}," in (tmp_path / "bad.csv").read_text() and found["task"] == "regression"
-    code, _, err = pronk_run(capsys, "run", tmp_path / "d.ndjson", "-t", "y", "-a", "fogd")
+    code, _, err = pronk_run(
+        capsys, "run", tmp_path / "d.ndjson", "-t", "y", "-a", "fogd", "--strict"
+    )
     assert code == 2 and f"row {row} " in err
 
 

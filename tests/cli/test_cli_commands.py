@@ -100,6 +100,7 @@ def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch)
 
     seen = []
     monkeypatch.setattr(run, "run_job", lambda *_, **__: seen.append(limited.wanted))
+    (tmp_path / "a.csv").touch()
     result = runner.invoke(app, ["run", str(tmp_path / "a.csv"), *given])
     assert result.exit_code == 0, result.output
     assert seen == [inside] and limited.wanted == 1

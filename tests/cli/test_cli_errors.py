@@ -53,8 +53,13 @@ def run(capsys, monkeypatch, tmp_path, file):
     [
         (["--delay", 3, "--workers", 2], "--workers excludes --delay"),
         (["--delay", 3, "--cluster", "local:1"], "--cluster excludes --delay"),
-        (["--by", "who", "--interval", 0.9], "--interval: the models of --by have no intervals"),
+        (["--by", "who", "--interval", 0.9], "--interval: FOGDRegressor has no intervals"),
+        (["--by", "who", "--interval", 0.9, "--workers", 2], "--interval with --by excludes"),
         (["--by", "who"], "--by: column 'who' is empty at row "),
+        (
+            ["--by", "who", "-p", "delay=3"],
+            "--param delay with --by counts the rows of a key",
+        ),
         (["--by", "nosuch"], "--by: "),
         (["--metrics", "m.txt"], "--metrics: 'm.txt' must end in .csv or .ndjson"),
         (["--predictions", "p.csv", "--keep", "list"], "which CSV cannot hold"),
@@ -85,7 +90,15 @@ def test_a_full_disk_is_named_by_its_option(run, monkeypatch, tmp_path, option, 
     else:
         monkeypatch.setattr(outputs.os, "fsync", full)
         monkeypatch.setattr("pronk.cli.checkpoint.save_checkpoint", lambda *_: None)
-    more = ["--checkpoint", tmp_path / "c", "--checkpoint-every", 64, "--metrics-every", 50]
+    more = [
+        "--missing",
+        "error",
+        "--checkpoint",
+        tmp_path / "c",
+        "--checkpoint-every",
+        64,
+    ]
+    more += ["--metrics-every", 50] if option == "--metrics" else []
     columns = "a,gap" if option == "--skip-bad" else "a,b"
     code, err = run(option, tmp_path / "f.csv", *more, columns=columns)
     assert code == 1 and f"{option}: " in err and "No space left" in err
@@ -222,10 +235,21 @@ def test_a_cluster_reads_numbers_as_they_are(run):
     pytest.importorskip("distributed")
     model = pronk.Prepared(pronk.make("pkawv-taylor", "regression", degree=2))
     model.fit(np.eye(3), np.arange(3.0))
-    with pytest.raises(CommandError, match="use --scale none, or --workers"):
+    with pytest.raises(CommandError, match="use --scale none --scale-target none --missing error"):
         learner_for_cluster(model)
-    plain = pronk.Prepared(model.learner, scale="none", scale_target="none")
+    plain = pronk.Prepared(model.learner, scale="none", scale_target="none", missing="error")
     assert learner_for_cluster(plain.fit(np.eye(3), np.arange(3.0))) is plain.learner_
+
+
+def test_the_end_of_a_file_is_no_interrupt(run, monkeypatch):
+    """Typer raises Abort for an EOFError, as for Ctrl-C in a dialogue."""
+
+    def end(*_, **__):
+        raise EOFError("Ran out of input")
+
+    monkeypatch.setattr("pronk.cli.run.run_job", end)
+    code, error = run()
+    assert (code, error) == (1, "pronk: failed: EOFError: Ran out of input\n")
 
 
 def test_errors_of_the_system_are_one_line(capsys):
@@ -233,3 +257,16 @@ def test_errors_of_the_system_are_one_line(capsys):
     assert capsys.readouterr().err == "pronk: /some/file: Permission denied\n"
     assert end_with(OSError("strange\nthing")) == 1
     assert capsys.readouterr().err == "pronk: strange thing\n"
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        (["--metrics-every", 10], "--metrics-every has no effect without --metrics"),
+        (["--checkpoint-every", 10], "--checkpoint-every has no effect without --checkpoint"),
+        (["--no-probabilities"], "--no-probabilities has no effect without --predictions"),
+    ],
+)
+def test_an_option_without_effect_is_an_error(run, more, words):
+    code, err = run(*more)
+    assert code == 2 and words in err

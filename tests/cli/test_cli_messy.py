@@ -15,7 +15,20 @@ def test_one_message_lists_all_that_a_file_needs(capsys, tmp_path, name):
     """The first command names no options; what its error says is enough for the second."""
     write, target, needed = FILES[name]
     file, page = write(tmp_path / f"{name}.csv"), tmp_path / "page.html"
-    call = ["run", file, "-t", target, "-a", "fogd", "--report", page, "--json", "--limit", 300]
+    call = [
+        "run",
+        file,
+        "-t",
+        target,
+        "-a",
+        "fogd",
+        "--report",
+        page,
+        "--json",
+        "--limit",
+        300,
+        "--strict",
+    ]
     code, _, err = pronk_run(capsys, *call, *needed[: 2 * (name == "energy")])
     given = []
     if code:
@@ -35,7 +48,7 @@ def test_one_message_lists_all_that_a_file_needs(capsys, tmp_path, name):
 def test_the_page_shows_what_each_column_became(capsys, tmp_path, name):
     write, target, needed = FILES[name]
     file, page = write(tmp_path / f"{name}.csv"), tmp_path / "page.html"
-    choices = ["--categorical", "auto", "--missing", "mean", "--report", page, *needed]
+    choices = ["--report", page, *needed]
     code, out, err = pronk_run(capsys, "run", file, "-t", target, "-a", "fogd", *choices)
     assert code == 0, err
     text = page.read_text()
@@ -49,10 +62,13 @@ def test_the_page_shows_what_each_column_became(capsys, tmp_path, name):
     assert "NaN" not in text.partition("<script")[0]
 
 
-def test_a_column_of_names_is_to_be_left_out(capsys, tmp_path):
+def test_free_text_is_left_out_and_many_categories_are_noted(capsys, tmp_path):
     file = FILES["tickets"][0](tmp_path / "t.csv")
-    choices = ["--categorical", "auto", "--missing", "mean", "-a", "fogd"]
-    _, _, err = pronk_run(capsys, "run", file, "-t", "hours", *choices)
+    _, _, err = pronk_run(capsys, "run", file, "-t", "hours", "-a", "fogd")
+    assert "column 'message' is left out" in err and "--categorical auto,message" in err
+    _, _, err = pronk_run(
+        capsys, "run", file, "-t", "hours", "-a", "fogd", "--categorical", "auto,message"
+    )
     lines = {line.split("'")[1]: line for line in err.splitlines() if "categories and" in line}
     assert lines["message"].endswith("ignore it with --drop message")
     assert lines["product"].endswith("more --slots give each category its own")

@@ -38,8 +38,9 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
     assert code == 0 and "drift: the loss rose since row" in err
     assert "ADWIN monitors the error rate" in (tmp_path / "r.html").read_text(encoding="utf-8")
     rows = list(csv.DictReader(file.open()))
-    y = np.array([row["y"] for row in rows])
-    named = np.array([row["prediction"] for row in rows])
+    assert rows[0]["prediction"] == "" and result["unpredicted"] == 1
+    y = np.array([row["y"] for row in rows[1:]])
+    named = np.array([row["prediction"] for row in rows[1:]])
     assert result["metrics"]["error"] == pytest.approx(np.mean(y != named))
     labels = ["down", "up"]
     f1 = sk.f1_score(y, named, labels=labels, average="macro")
@@ -47,7 +48,7 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
     recent = result["recent"]
     assert recent["rows"] == 200
     assert recent["kappa"] == pytest.approx(sk.cohen_kappa_score(y[-200:], named[-200:]))
-    up = np.array([float(row["p_up"] or "nan") for row in rows])
+    up = np.array([float(row["p_up"] or "nan") for row in rows[1:]])
     assert recent["auc"] == pytest.approx(sk.roc_auc_score(y[-200:] == "up", up[-200:]))
     assert result["confusion"]["labels"] == labels
     assert sum(map(sum, result["confusion"]["matrix"])) == ROWS - 1  # the first has no prediction
@@ -124,6 +125,15 @@ def test_worse_than_the_baseline_prints_a_warning(capsys, folder, tmp_path):
     )
     assert code == 0 and json.loads(out)["worse"]
     assert "note: worse than the running mean: mean squared error" in err and "against" in err
+
+
+def test_worse_than_the_last_value_prints_a_warning_after_five_rows(capsys, tmp_path):
+    (tmp_path / "few.csv").write_text("a,y\n3,100\n9,101\n1,102\n4,103\n2,104\n")
+    code, out, err = call(
+        capsys, "run", tmp_path / "few.csv", "-t", "y", "--task", "regression", "--json"
+    )
+    assert code == 0 and "last value" in {one["baseline"] for one in json.loads(out)["worse"]}
+    assert "note: worse than the last value: mean squared error" in err
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys, tmp_path):

@@ -87,7 +87,8 @@ def test_intervals_are_those_of_the_learner(capsys, tmp_path, folder):
     predictions, intervals = learner.predict_then_learn(X, y, interval=0.8)
     given = read(file)
     assert given.column_names == ["row", "y", "prediction", "low", "high"]
-    np.testing.assert_array_equal(given["prediction"], predictions)
+    assert given["prediction"][0].as_py() is None
+    np.testing.assert_array_equal(given["prediction"][1:], predictions[1:])
     np.testing.assert_array_equal(np.column_stack([given["low"], given["high"]]), intervals)
     inside = (intervals[100:, 0] <= y[100:]) & (y[100:] <= intervals[100:, 1])
     assert 0.65 < inside.mean() < 0.95
@@ -112,7 +113,8 @@ def test_predictions_on_standard_output(capsys, folder):
     )
     lines = [json.loads(line) for line in out.splitlines()]
     assert len(lines) == 5 and json.loads(err)["rows"] == 5
-    assert [line["prediction"] for line in lines] == [float(row["prediction"]) for row in rows]
+    assert rows[0]["prediction"] == "" and lines[0]["prediction"] is None
+    assert [one["prediction"] for one in lines[1:]] == [float(r["prediction"]) for r in rows[1:]]
 
 
 def test_predict_writes_probabilities(capsys, tmp_path, folder):

@@ -57,7 +57,7 @@ def test_workers_share_a_pass(pronk_run, file, tmp_path):
         assert done.returncode in (0, None), done.stderr
         found.append(predictions(out))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9)
-    assert (found[1] == found[2]).all()
+    np.testing.assert_array_equal(found[1], found[2])
 
 
 def test_a_learner_that_cannot_be_shared_is_named(pronk_run, file):

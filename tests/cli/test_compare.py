@@ -65,8 +65,8 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert set(result) == {
-        "file", "target", "columns", "task", "rows", "unlabelled", "order", "scale", "runs",
-        "runs_not_done", "seed", "learners", "baseline", "repeat_last", "results", "report",
+        "file", "target", "columns", "task", "rows", "unlabelled", "unpredicted", "order", "scale",
+        "runs", "runs_not_done", "seed", "learners", "baseline", "repeat_last", "results", "report",
         "figures", "made",
     }  # fmt: skip
     assert result["task"] == "classification" and result["rows"] == ROWS
@@ -271,7 +271,19 @@ def test_a_wrong_option_is_named(capsys, monkeypatch, tmp_path, file, change, wo
 
 
 def test_a_column_of_text_is_named_with_the_way_out(capsys, tmp_path, file):
-    command = ["compare", file, "-t", "y", "-a", "fogd", "--drop", "word", "--drop", "same"]
+    command = [
+        "compare",
+        file,
+        "--strict",
+        "-t",
+        "y",
+        "-a",
+        "fogd",
+        "--drop",
+        "word",
+        "--drop",
+        "same",
+    ]
     code, _, err = pronk_run(capsys, *command, "--output", tmp_path)
     assert code == 2 and err.count("\n") == 1
     assert "'name' is not numeric" in err and "--drop name" in err and "--categorical" in err
@@ -279,7 +291,18 @@ def test_a_column_of_text_is_named_with_the_way_out(capsys, tmp_path, file):
 
 def test_a_missing_value_is_named_with_the_way_out(capsys, tmp_path, rough):
     code, _, err = pronk_run(
-        capsys, "compare", rough, "-t", "y", "-a", "fogd", "--columns", "a", "--output", tmp_path
+        capsys,
+        "compare",
+        rough,
+        "--strict",
+        "-t",
+        "y",
+        "-a",
+        "fogd",
+        "--columns",
+        "a",
+        "--output",
+        tmp_path,
     )
     assert code == 2 and err.count("\n") == 1
     assert "'a' is missing or NaN at row 0" in err and "--missing mean" in err
@@ -326,7 +349,7 @@ def test_a_bad_value_far_down_shows_before_the_first_run(capsys, tmp_path):
     file = tmp_path / "bad.csv"
     file.write_text("a,y\n" + "1,2.5\n3,4.5\n" * 3000 + ",1.5\n")
     code, _, err = pronk_run(
-        capsys, "compare", file, "-t", "y", "-a", "fogd", "--output", tmp_path / "out"
+        capsys, "compare", file, "--strict", "-t", "y", "-a", "fogd", "--output", tmp_path / "out"
     )
     assert code == 2 and "'a' is missing or NaN at row 6000" in err
     assert not (tmp_path / "out").exists()

@@ -146,6 +146,7 @@ def test_progressive_validation_in_parallel(how):
     assert [record.rows for record in found] == [record.rows for record in expected]
     for a, b in zip(found, expected, strict=True):
         assert a.metrics == pytest.approx(b.metrics, rel=1e-9)
+        assert a.unpredicted == b.unpredicted == 1
         np.testing.assert_allclose(a.predictions, b.predictions, rtol=1e-9, atol=1e-9)
     assert model.n_seen_ == ROWS and model.n_jobs is None
     np.testing.assert_allclose(model.predict(X[:5]), one.predict(X[:5]), rtol=1e-8, atol=1e-9)

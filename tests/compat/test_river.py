@@ -172,7 +172,7 @@ def test_refused_rows_change_nothing():
     model = wrap(LEARNERS["pkawv"])
     model.learn_one({"a": 1.0}, 1.0)
     before = pickle.dumps(model)
-    for x, y in [({"a": 1.0, "b": np.nan}, 1.0), ({"c": 1.0}, np.inf), ({"d": "text"}, 1.0)]:
+    for x, y in [({"a": 1.0, "b": np.inf}, 1.0), ({"c": 1.0}, np.inf), ({"d": "text"}, 1.0)]:
         with pytest.raises(ValueError, match=r"NaN|inf|text"):
             model.learn_one(x, y)
         with pytest.raises(ValueError, match=r"NaN|inf|text"):

@@ -356,7 +356,7 @@ def test_an_empty_batch_and_refused_calls_change_nothing():
             with pytest.raises(ValueError, match="y has 39 rows"):
                 model.partial_fit(X, y[:-1])
             with pytest.raises(ValueError, match="row 5"):
-                model.partial_fit(X, np.where(np.arange(40) == 5, np.nan, y))
+                model.partial_fit(X, np.where(np.arange(40) == 5, np.inf, y))
             with pytest.raises(ValueError, match="coverage"):
                 model.predict_then_learn(X, y, interval=1.5)
             with pytest.raises(ValueError, match="0 rows"):
@@ -449,3 +449,22 @@ def test_overconfident_probabilities_are_calibrated():
         sure = shares.max(axis=1)
         hit = shares.argmax(axis=1) == y[501:]
         assert sure.mean() == pytest.approx(hit.mean(), abs=0.04)
+
+
+class BelowZero(GaussianNB):
+    """Probabilities that sum to 1, of which some are below 0 and some above 1."""
+
+    def predict_proba(self, X):
+        P = super().predict_proba(X)
+        return 1.5 * P - 0.5 / P.shape[1]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_outside_0_and_1_are_calibrated(classes):
+    X, y = labels(400, classes)
+    model = pronk.Calibrated(BelowZero()).partial_fit(X, y, classes=np.unique(y))
+    assert model.model_.predict_proba(X).min() < 0.0
+    P = model.predict_proba(X)
+    assert ((P >= 0.0) & (P <= 1.0)).all()
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert (np.abs(model.decision_function(X)) <= 1.0).all()

@@ -118,8 +118,8 @@ def test_two_after_a_call_that_failed(call):
 
 def test_refused_input_restores_too():
     learner = fitted(Spy())
-    with pytest.raises(ValueError, match="NaN"):
-        learner.predict_then_learn(np.full((3, 2), np.nan), np.zeros(3))
+    with pytest.raises(ValueError, match="inf"):
+        learner.predict_then_learn(np.full((3, 2), np.inf), np.zeros(3))
     assert threads() == {2}
 
 
@@ -293,6 +293,50 @@ def test_libraries_with_a_number_for_every_thread():
         assert library.n == 1
     assert library.n == 8
     assert seen == [8, 1, 8]
+
+
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_an_interrupt_where_a_function_begins_leaves_no_limit(levels, local):
+    """Python looks for signals there; a tracer raises at each such place in turn."""
+    library = Local()
+
+    def put(n):
+        library.n = n
+
+    limit = Limit([Pool(lambda: library.n, put, local)])
+
+    def call(depth):
+        with limit:
+            assert library.n == 1
+            if depth > 1:
+                call(depth - 1)
+
+    stopped = []
+    for at in range(1, 100):
+        began = []
+
+        def trace(frame, kind, _, began=began, at=at):
+            if frame.f_code.co_filename == runtime.__file__ or frame.f_code is put.__code__:
+                began.append(frame.f_code.co_name)
+                if len(began) == at:
+                    raise KeyboardInterrupt
+
+        sys.settrace(trace)
+        try:
+            call(levels)
+        except KeyboardInterrupt:
+            stopped.append(began[-1])
+        finally:
+            sys.settrace(None)
+        if "__exit__" not in stopped[-1:]:  # there the next call puts the number back
+            assert library.n == 8 and not limit._inside
+        call(levels)
+        assert library.n == 8 and not limit._inside
+        if len(began) < at:
+            break
+    assert {"__enter__", "__exit__", "_begin", "_leave", "put"} <= {*stopped}
+    assert stopped.count("__exit__") == levels
 
 
 def test_limits_as_a_decorator_keep_the_signature():

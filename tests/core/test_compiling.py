@@ -1,6 +1,7 @@
 """Compiled functions: one version for Python, parts for compiled callers."""
 
 import gc
+import signal
 import sys
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 from numba import njit
+from numba.core import event
 from numba.core.caching import NullCache
 from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
@@ -146,6 +148,12 @@ def swapped(pair, times):
 
 
 @compiled
+def parts_of_swapped(pair, times):
+    made = swapped(pair, times)
+    return made.matrix, made.vector
+
+
+@compiled
 def through(pair, i, times):
     matrix, vector = pair
     if i > 2:
@@ -173,7 +181,7 @@ def elements(matrix, vector, columns, flags, i, k):
     return total
 
 
-for function in (first_of, row_of, largest, swapped, through, elements):
+for function in (first_of, row_of, largest, swapped, parts_of_swapped, through, elements):
     function._cache = NullCache()
 
 
@@ -224,14 +232,14 @@ def counted_allocations():
 
 def test_references_are_dropped_and_none_twice(counted_allocations):
     given = pair()
-    through(given, 1, 2), through_of_others(*given, 1, 2)  # compiled
+    through(given, 1, 2), through_of_others(*given, 1, 2), parts_of_swapped(given, 1)  # compiled
     gc.collect()
     before, counts = rtsys.get_allocation_stats(), [sys.getrefcount(part) for part in given]
     for times in range(3):
         found = through(given, 1, times)
         found += through_of_others(*given, 1, times)
         copies = [part.copy() for part in found]
-        largest(given.vector), swapped(given, times), first_of(given)
+        largest(given.vector), parts_of_swapped(given, times), first_of(given)
         for own, want in zip(found, copies, strict=True):
             np.testing.assert_array_equal(own, want)  # nothing that it views was freed
         del found, own
@@ -247,6 +255,93 @@ def test_what_is_returned_outlives_the_arguments():
     gc.collect()
     np.testing.assert_array_equal(row, [3.0, 4.0, 5.0])
     np.testing.assert_array_equal(field, [3.0, 5.0, 4.0])
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------------
+
+
+@compiled
+def tuple_of_pairs(pair):
+    return 1.0, (pair, pair)
+
+
+@compiled
+def pair_or_none(pair, wanted):
+    return pair if wanted else None
+
+
+for function in (tuple_of_pairs, pair_or_none):
+    function._cache = NullCache()
+
+
+@pytest.mark.parametrize(
+    ("function", "more"), [(swapped, (1,)), (tuple_of_pairs, ()), (pair_or_none, (True,))]
+)
+def test_no_function_that_python_calls_returns_a_named_tuple(function, more):
+    """Numba calls its class in Python; if Ctrl-C raises there, the process crashes."""
+    with pytest.raises(TypeError, match=r"returns .*Pair.* to Python; .* build other objects"):
+        function(pair(), *more)
+    assert not function.signatures
+
+
+class Pressed(event.Listener):
+    """Press Ctrl-C so many times when a function begins to compile."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def on_start(self, found):
+        for _ in range(self.times):
+            signal.raise_signal(signal.SIGINT)
+
+    def on_end(self, found):
+        self.on_start(found)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("version", [numba.__version__, "99.0.1"])
+def test_an_interrupt_waits_for_the_function_that_is_compiled(monkeypatch, times, version):
+    monkeypatch.setattr(numba, "__version__", version)
+
+    @compiled
+    def interrupted(x, n):
+        return both(x, n) - 1.0
+
+    interrupted._cache = NullCache()
+    with event.install_listener("numba:compile", Pressed(times)), pytest.raises(KeyboardInterrupt):
+        interrupted(4.0, 2)
+    assert len(interrupted.signatures) == 1 and gc.isenabled()
+    assert jit_registry[cpu_target] is numba.jit
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert interrupted(4.0, 2) == 10.0
+
+
+def test_the_target_of_numba_is_put_back_wherever_an_interrupt_comes():
+    """At every line of `with_helpers` up to its block; later ones are deferred by `compile`."""
+    own = compiling.with_helpers.__wrapped__.__code__
+    stopped, inside = 0, False
+    while not inside:
+        lines = []
+
+        def trace(frame, kind, _, lines=lines, stop=stopped):
+            if frame.f_code is own and kind == "line":
+                lines.append(frame.f_lineno)
+                if len(lines) > stop:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        try:
+            sys.settrace(trace)
+            with compiling.with_helpers():
+                sys.settrace(before)
+                inside = True
+        except KeyboardInterrupt:
+            stopped += 1
+        finally:
+            sys.settrace(before)
+        assert jit_registry.get(cpu_target) is numba.jit
+    assert stopped >= 5
 
 
 def test_an_invalid_call_has_the_message_of_numba():

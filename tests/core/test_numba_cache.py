@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numba.core import caching as numbas
 
 from pronk.core import runtime
 
@@ -61,8 +64,10 @@ class Copy:
     def __init__(self, home: Path, probe: str) -> None:
         self.home, self.package = home, home / "pronk"
         own = ("compiling", "inference", "lowering", "numba_version", "runtime")
-        for name in ("__init__", "_version", "core/__init__", *(f"core/{name}" for name in own)):
+        for name in ("__init__", "_hints", "_interrupts", "_version", "core/__init__"):
             self.take(name)
+        for name in own:
+            self.take(f"core/{name}")
         if probe == "hinge":
             self.take("core/losses")
             self.take("core/elementary")
@@ -135,6 +140,92 @@ def test_where_the_cache_lies(tmp_path):
     assert copy.cached(users) and not copy.cached(copy.package)
 
 
+def flipped(data: bytes) -> bytes:
+    """Return bytes with one changed in the middle: of the machine code, in a file of data."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "truncated": lambda data: data[: len(data) // 2],
+    "garbage": lambda data: np.random.default_rng(len(data)).bytes(len(data)),
+    "zeros": lambda data: bytes(len(data)),
+    "flipped": flipped,
+    "other": lambda data: pickle.dumps((b"", "text", 3)),
+}
+
+
+@pytest.fixture
+def index(tmp_path):
+    """The index of a function of pronk, with one entry, in a folder of its own."""
+    made = numbas.IndexDataCacheFile(str(tmp_path), "probe", (b"stamp", "digest of the sources"))
+    made.save("key", "the code")
+    assert made.load("key") == "the code" and made.load("other") is None
+    return made
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("ending", ["nbi", "nbc", "nb?"])
+def test_damaged_files_count_as_none_and_are_replaced(tmp_path, index, ending, damage):
+    """As a power cut may leave them."""
+    for file in tmp_path.glob(f"*.{ending}"):
+        file.write_bytes(DAMAGES[damage](file.read_bytes()))
+    assert index.load("key") is None
+    index.save("key", "the code")
+    assert index.load("key") == "the code"
+
+
+def test_data_of_another_entry_or_older_than_the_index_are_not_used(tmp_path, index):
+    """The index is written first; a process that is killed then leaves the data as they were."""
+    index.save("other", "other code")
+    first, second = sorted(tmp_path.glob("*.nbc"))
+    shutil.copy(second, first)
+    assert index.load("key") is None and index.load("other") == "other code"
+    newer = numbas.IndexDataCacheFile(str(tmp_path), "probe", (b"stamp", "changed sources"))
+    assert newer.load("other") is None
+    newer.save("key", "new code")
+    shutil.copy(second, first)
+    newer.save("other", "new code")
+    assert newer.load("key") is None
+
+
+def test_files_that_cannot_be_read_or_written_are_not_used(tmp_path, index):
+    for file in [*tmp_path.iterdir()]:
+        file.unlink()
+        file.mkdir()
+    assert index.load("key") is None
+    index.save("key", "the code")
+    assert index.load("key") is None
+
+
+def test_a_folder_that_can_no_longer_be_written_to(monkeypatch):
+    """It is not chosen for a new function; what is compiled is used all the same."""
+
+    def refuse(*_, **__):
+        raise OSError("read-only")
+
+    locator = next(
+        found
+        for kind in _locators()
+        if (found := kind.from_function(runtime.digest.__wrapped__, runtime.__file__)) is not None
+    )
+    monkeypatch.setattr(numbas.tempfile, "TemporaryFile", refuse)
+    locator.ensure_cache_path()
+    assert type(locator).from_function(runtime.digest.__wrapped__, runtime.__file__) is None
+
+
+@pytest.mark.slow
+def test_a_damaged_cache_is_compiled_again(tmp_path):
+    copy = Copy(tmp_path, "small")
+    assert copy.run() == (-1.0, 0)
+    for damage in ("empty", "flipped"):
+        for file in copy.package.rglob("probe*.nb?"):
+            file.write_bytes(DAMAGES[damage](file.read_bytes()))
+        assert copy.run() == (-1.0, 0)
+    assert copy.run() == (-1.0, 1)
+
+
 def test_the_sources_of_a_module():
     """All it imports, in any form of import, and what those import."""
     rows = {
@@ -173,6 +264,4 @@ def test_registered_once():
 
 
 def _locators():
-    from numba.core import caching as numbas
-
     return (getattr(numbas, "CacheImpl", None) or numbas._CacheImpl)._locator_classes

@@ -11,6 +11,7 @@ import pytest
 import pronk
 from laws.interrupts import Lines, state_of
 from pronk import Pending
+from pronk.estimators import files
 
 ROWS = 120
 rng = np.random.default_rng(0)
@@ -87,8 +88,8 @@ def test_ids_that_do_not_wait_and_labels_that_are_missing():
         pending.predict(X[:2], [20, 21, 22])
     with pytest.raises(ValueError, match=r"text or whole numbers, got 0\.5"):
         pending.predict(X[:1], [0.5])
-    with pytest.raises(ValueError, match="NaN at row 0"):
-        pending.predict(np.full((1, 3), np.nan), [30])
+    with pytest.raises(ValueError, match="inf at row 0"):
+        pending.predict(np.full((1, 3), np.inf), [30])
     with pytest.raises(ValueError, match=r"id 99 is not pending: .* unknown='skip'"):
         pending.learn([1, 99], [0.5, 0.5])
     with pytest.raises(ValueError, match="inf"):
@@ -155,9 +156,18 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path, entry, value):
     pending.learn(IDS[:5], Y[:5])
     state = pending._fitted_state()
     pending._fitted_state = lambda: {**state, entry: value}
-    pending.save(tmp_path / "edited.pronk")
+    (tmp_path / "edited.pronk").write_bytes(files.to_bytes(pending))
     with pytest.raises(pronk.ModelFileError):
         pronk.load(tmp_path / "edited.pronk")
+
+
+def test_a_column_whose_name_is_no_text_is_refused():
+    pending = Pending(pronk.Prepared(LEARNERS["plain"]()))
+    pending.predict(pd.DataFrame(X[:5], columns=["a", "b", "c"]), IDS[:5])
+    state = pending._fitted_state()
+    state["model"]["state"]["layout"]["names"] = ["a", True, "c"]
+    with pytest.raises(ValueError, match="names must be text"):
+        Pending(None)._restore(state)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +192,28 @@ def test_a_file_with_damaged_records_is_refused(tmp_path, entry, change):
     state = pending._fitted_state()
     assert [len(values) for values in state["records"]] == [20] and set(state["places"]) == {0}
     pending._fitted_state = lambda: {**state, entry: change(state[entry])}
-    pending.save(tmp_path / "edited.pronk")
+    (tmp_path / "edited.pronk").write_bytes(files.to_bytes(pending))
     with pytest.raises(pronk.ModelFileError):
         pronk.load(tmp_path / "edited.pronk")
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_records_that_no_prediction_can_have_made_are_not_used(labels):
+    """Each number of a record in turn; the row is then read as the next one."""
+    learner = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
+    pending = Pending(learner(budget=10, experts="few", random_state=0))
+    pending.model.partial_fit(X[:60], LABELS[:60] if labels else Y[:60])
+    pending.predict(X[60:70], IDS[60:70])
+    state = pending._fitted_state()
+    for column in range(state["records"][0].shape[1]):
+        for value in (1e12, -1e300):
+            edited = [values.copy() for values in state["records"]]
+            edited[0][:, column] = value
+            again = Pending(None)
+            again._restore({**state, "records": edited})
+            again.learn(IDS[60:70], LABELS[60:70] if labels else Y[60:70])
+            found = files.from_bytes(files.to_bytes(again), "the file").model.predict(X[70:80])
+            np.testing.assert_array_equal(found, again.model.predict(X[70:80]))
 
 
 def test_a_call_that_is_interrupted_has_learned_its_rows_or_keeps_them():
@@ -215,3 +244,29 @@ def test_threads_wait_for_each_other():
     for thread in threads:
         thread.join()
     assert pending.model.n_seen_ == ROWS and len(pending) == 0
+
+
+def test_intervals_and_probabilities_of_rows_that_wait():
+    learner = pronk.OnlineKernelRegressor(experts="few", budget=12, random_state=0)
+    pending = Pending(learner)
+    P, ends = pending.predict(X[:5], range(5), interval=0.8)
+    assert (P == 0.0).all() and np.isnan(ends).all() and ends.shape == (5, 2)
+    pending.learn(range(5), Y[:5])
+    ids = range(5, 60)
+    pending.predict(X[5:60], ids)
+    pending.learn(ids, Y[5:60])
+    P, ends = pending.predict(X[60:70], range(60, 70), interval=0.8)
+    np.testing.assert_array_equal(P, learner.predict(X[60:70], ahead=False))
+    np.testing.assert_array_equal(ends, learner.predict_interval(X[60:70], 0.8, ahead=False))
+    with pytest.raises(ValueError, match="output: OnlineKernelRegressor has no predict_proba"):
+        pending.predict(X[70:71], [70], output="probability")
+    assert 70 not in pending
+    classifier = pronk.OnlineKernelClassifier(experts="few", budget=12, random_state=0)
+    waiting = Pending(pronk.Prepared(classifier))
+    labels = np.where(Y > 0, "up", "down")
+    waiting.predict(X[:50], range(50))
+    waiting.learn(range(50), labels[:50])
+    named, shares = waiting.predict(X[50:60], range(50, 60), output="both")
+    np.testing.assert_array_equal(shares.argmax(axis=1), np.searchsorted(["down", "up"], named))
+    with pytest.raises(ValueError, match="interval: Prepared has no predict_interval"):
+        waiting.predict(X[60:61], [60], interval=0.8)

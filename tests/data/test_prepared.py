@@ -1,7 +1,9 @@
 """`Prepared`: messy tables, the same results for every cut, and scikit-learn's interface."""
 
+import contextlib
 import copy
 import datetime
+import signal
 import threading
 
 import numpy as np
@@ -13,9 +15,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import pronk
 from laws.interrupts import Lines, state_of
+from pronk.columns.frames import layout_of
+from pronk.columns.preparation import Times
 from pronk.data import FileStream, Prepared
-from pronk.data.frames import layout_of
-from pronk.data.preparation import Times
 
 ROWS = 260
 
@@ -109,7 +111,7 @@ def test_frames_of_all_libraries_are_one(frame, y):
 
 
 def test_columns_are_found_by_name(frame, y):
-    fitted = model().fit(frame, y)
+    fitted = model(missing="error").fit(frame, y)
     expected = fitted.predict(frame)
     moved = frame[list(reversed(frame.columns))].assign(more="text")
     assert np.array_equal(fitted.predict(moved), expected)
@@ -170,6 +172,20 @@ def test_a_call_that_is_interrupted_leaves_the_state_of_before_or_after(frame, y
         assert state_of(stopped) in (before, after)
         found.add(state_of(stopped) == before)
     assert True in found
+
+
+def test_an_interrupt_in_the_conversion_of_a_frame_is_not_lost(frame, monkeypatch):
+    """As NumPy does it where dtypes are compared, which pandas does for each attribute."""
+    usual = pd.Series.__getattr__
+
+    def compared(series, name):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return usual(series, name)
+
+    monkeypatch.setattr(pd.Series, "__getattr__", compared)
+    with pytest.raises(KeyboardInterrupt):
+        layout_of(frame)
 
 
 GAPS = np.isin(np.arange(ROWS), [0, 1, 7, *range(100, 150), ROWS - 1])
@@ -346,8 +362,24 @@ def test_one_row_is_the_same_from_every_container(frame):
         np.testing.assert_array_equal(layout.rows(layout.row(records[i])), expected[rows])
 
 
+@pytest.mark.parametrize("year", ["0001", "1600", "2300", "9999"])
+def test_a_year_that_nanoseconds_do_not_reach(year):
+    moments = np.array([f"{year}-01-02T03:00", f"{year}-02-03T04:00"], "datetime64[us]")
+    both = pd.DataFrame({"time": moments, "a": [1.0, 2.0]})
+    model = pronk.Prepared(pronk.FOGDRegressor(random_state=0)).partial_fit(both, [1.0, 2.0])
+    single = [model.predict(both[i : i + 1])[0] for i in (0, 1)]
+    np.testing.assert_allclose(single, model.predict(both), rtol=1e-12, atol=0)
+
+
+def test_a_time_beyond_any_calendar_is_refused():
+    model = pronk.Prepared(pronk.FOGDRegressor(random_state=0)).with_columns(None, ["time"])
+    with pytest.raises(ValueError, match=r"column 0 has the time 1e\+30 at row 1 .*since 1970"):
+        model.partial_fit([[0.0], [1e30]], [1.0, 2.0])
+    assert not model.__sklearn_is_fitted__()
+
+
 def test_one_row_that_is_odd_is_named_as_in_a_longer_frame(frame, y):
-    fitted = model().fit(frame, y)
+    fitted = model(missing="error").fit(frame, y)
     for name, value, words in [
         ("a", "x", "'a' has 'x' at row 0"),
         ("a", None, "'a' is missing or NaN at row 0"),
@@ -377,7 +409,7 @@ def test_a_loop_makes_no_arrow_table(frame, y, monkeypatch):
     def table(X):
         assert isinstance(X, np.ndarray), "a table would be made"
 
-    monkeypatch.setattr("pronk.data.frames.as_table", table)
+    monkeypatch.setattr("pronk.columns.frames.as_table", table)
     monkeypatch.setattr("pyarrow.table", table)
     for one in ones:
         fitted.predict(one)
@@ -401,7 +433,7 @@ def test_threads_wait_for_each_other(frame, y):
     for thread in threads:
         thread.join()
     assert fitted.n_seen_ == ROWS
-    a = fitted._preparation.scaler
+    a = fitted._columns.preparation.scaler
     assert a.least[0] == frame["a"].min() and a.largest[0] == frame["a"].max()
 
 
@@ -455,7 +487,7 @@ def test_what_predict_saw_of_a_row_is_what_learning_it_sees(frame, y, scale):
         one.partial_fit(row, y[i : i + 1])
         twin.partial_fit(row, y[i : i + 1])
     assert state_of(one) == state_of(twin)
-    bulk = one._preparation.transform(one._layout.rows(frame[100:150]))
+    bulk = one._columns.transform(one._columns.encode(frame[100:150]))
     singles = [one.transform(frame[i : i + 1])[0] for i in range(100, 150)]
     np.testing.assert_array_equal(bulk, singles)
 
@@ -516,3 +548,34 @@ def test_a_column_without_a_value_in_the_first_rows(frame, y):
     typed = polars.from_pandas(frame)[:2].with_columns(city=polars.Series([None, "Rome"]))
     fitted = model(missing="mean").partial_fit(typed[:1], y[:1]).partial_fit(typed[1:], y[1:2])
     assert fitted.kinds_[1] == "category"
+
+
+@pytest.mark.parametrize("kind", [float, object])
+def test_a_wild_label_after_a_missing_one_is_named_by_its_row_in_the_call(kind):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.linspace(0.0, 1.0, 20).astype(kind)
+    y[3], y[11] = (np.nan if kind is float else None), 1e300
+    with pytest.raises(ValueError, match=r"y has 1e\+300 at row 11 "):
+        pronk.Prepared(pronk.OnlineKernelRegressor()).partial_fit(X, y)
+
+
+def test_lists_of_rows_and_of_dicts_are_read_as_frames(frame, y):
+    expected = model().fit(frame, y)
+    dicts = frame.to_dict("records")
+    by_name = model().fit(dicts, y)
+    assert by_name.kinds_ == expected.kinds_
+    np.testing.assert_array_equal(by_name.predict(dicts), expected.predict(frame))
+    moved = [dict(reversed(row.items())) for row in dicts]
+    np.testing.assert_array_equal(by_name.predict(moved), expected.predict(frame))
+    mixed = [[0.5 * i, "ab"[i % 2]] for i in range(40)]
+    assert model().fit(mixed, y[:40]).kinds_ == ["number", "category"]
+
+
+def test_amounts_in_a_frame_are_numbers(y):
+    prices = pd.DataFrame({"price": [f"${1000 + i:,.2f}" for i in range(50)]})
+    fitted = model().fit(prices, y[:50])
+    assert fitted.kinds_ == ["number"]
+    numbers = pd.DataFrame({"price": [1000.0 + i for i in range(50)]})
+    np.testing.assert_array_equal(fitted.predict(prices), fitted.predict(numbers))
+    with pytest.raises(ValueError, match=r"'price' has 'much' at row 0 .* not a number"):
+        fitted.predict(pd.DataFrame({"price": ["much"]}))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pronk.columns.values import code
 from pronk.data import FileStream, StreamError, source
 from pronk.data.csv import _Grammar
-from pronk.data.values import code
 
 WORDS = ["one", "two\nlines", 'a "quote"', "a, comma", '"\n,\r\n"', "", "three\n\n\nlines"]
 ROWS = 200
@@ -114,11 +114,11 @@ def test_lines_of_errors_count_line_breaks_in_values(tmp_path, monkeypatch):
     for piece in (30, 1 << 20):
         monkeypatch.setattr(source, "_TEXT_BYTES", piece)
         with pytest.raises(StreamError, match="2 values instead of 3 in line 8"):
-            list(FileStream(path, "y", drop=["word"]))
+            list(FileStream(path, "y", strict=True, drop=["word"]))
     path.write_text("a,y\n" + "1,0.5\n" * 20 + '"x\ny",0.5\n')
     monkeypatch.setattr(source, "_TEXT_BYTES", 30)
     with pytest.raises(StreamError, match=r"column 'a' has 'x\\ny' at row 20"):
-        list(FileStream(path, "y"))
+        list(FileStream(path, "y", strict=True))
 
 
 @pytest.mark.parametrize("end", ["\n", "\n\n\n", "\r\n\r\n", ""])
@@ -217,13 +217,13 @@ def test_a_bad_row_is_named_by_its_place_also_from_the_middle(tmp_path, monkeypa
     messages = []
     for row in (0, 200):
         with pytest.raises(StreamError) as caught:
-            list(FileStream(tmp_path / "t.csv", "y", drop=["b"]).at(row).blocks(row))
+            list(FileStream(tmp_path / "t.csv", "y", strict=True, drop=["b"]).at(row).blocks(row))
         messages.append(str(caught.value))
     assert messages[0] == messages[1] and f"line {len(lines)}" in messages[0]
     (tmp_path / "t.csv").write_text("\n".join(lines[:-1]) + "\n")
     for row in (0, 200):
         with pytest.raises(StreamError, match="at row 300 "):
-            list(FileStream(tmp_path / "t.csv", "y", drop=["b"]).at(row).blocks(row))
+            list(FileStream(tmp_path / "t.csv", "y", strict=True, drop=["b"]).at(row).blocks(row))
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.csv"])

@@ -11,10 +11,11 @@ import pytest
 import scipy.sparse
 
 import pronk
+from pronk.columns.frames import Layout, as_table
+from pronk.columns.values import as_numbers, in_words, kind_of
 from pronk.data import FileStream, Reading, StreamError
 from pronk.data.csv import lenient_rows
-from pronk.data.frames import Layout, as_table
-from pronk.data.values import as_numbers, as_types, in_words, kind_of
+from pronk.data.source import as_types
 
 DAY = 86400.0
 NOON = datetime.datetime(2024, 3, 1, 12)
@@ -193,13 +194,13 @@ def test_a_block_of_bad_rows_has_no_rows_and_its_place(tmp_path):
 def test_errors_have_fields_and_survive_another_process(tmp_path):
     (tmp_path / "d.csv").write_text("a,y\n1,0.5\n,1.5\n" + "2,2.5\n" * 9)
     with pytest.raises(StreamError) as caught:
-        list(FileStream(tmp_path / "d.csv", "y"))
+        list(FileStream(tmp_path / "d.csv", "y", strict=True))
     error = pickle.loads(pickle.dumps(caught.value))
     assert (error.row, error.column, error.argument) == (1, "a", None)
     assert str(error).endswith("at row 1 (counting from 0); missing='mean' fills it in")
     assert error.as_options().endswith("(counting from 0); --missing mean fills it in")
     with pytest.raises(StreamError) as caught:
-        FileStream(tmp_path / "d.csv", "z")
+        FileStream(tmp_path / "d.csv", "z", strict=True)
     assert (caught.value.argument, caught.value.column) == ("target", "z")
     assert str(caught.value).startswith("target: ")
     assert caught.value.as_options().startswith("--target: ")

@@ -134,14 +134,14 @@ def test_other_separators(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a;y\n1;0.5\n2;0.7\n")
     with pytest.raises(StreamError, match=r"separated by ';'.*give delimiter"):
-        FileStream(path, "y")
-    assert FileStream(path, "y", delimiter=";").columns == ["a"]
+        FileStream(path, "y", strict=True)
+    assert FileStream(path, "y", strict=True, delimiter=";").columns == ["a"]
     for wrong in (";;", "§", '"'):
         with pytest.raises(StreamError, match="delimiter must be one ASCII character"):
-            FileStream(path, "y", delimiter=wrong)
+            FileStream(path, "y", strict=True, delimiter=wrong)
     tabs = tmp_path / "data.tsv"
     tabs.write_text("a\ty\n1\t0.5\n")
-    assert FileStream(tabs, "y").columns == ["a"]
+    assert FileStream(tabs, "y", strict=True).columns == ["a"]
 
 
 # -- what cannot be used -------------------------------------------------------------------------
@@ -164,9 +164,9 @@ def test_missing_file_and_column(tmp_path, name):
 def test_text_columns_are_named(tmp_path, name):
     path = write(tmp_path / name, table(city=["Paris"] * ROWS, day=["Monday"] * ROWS))
     with pytest.raises(StreamError, match=r"'city', 'day' are not numeric.*drop='city' drop='day'"):
-        FileStream(path, "y")
+        FileStream(path, "y", strict=True)
     with pytest.raises(StreamError, match=r"'city' is not numeric \(text, such as 'Paris'\)"):
-        FileStream(path, "y", drop=["day"])
+        FileStream(path, "y", strict=True, drop=["day"])
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
@@ -188,7 +188,7 @@ def test_no_rows(tmp_path, name):
 def test_a_bad_value_names_column_and_row_of_the_file(tmp_path, name, value, words):
     values = np.linspace(0, 1, ROWS).tolist()
     values[700] = value
-    stream = FileStream(write(tmp_path / name, table(a=values)), "y", rows=128)
+    stream = FileStream(write(tmp_path / name, table(a=values)), "y", rows=128, strict=True)
     lengths = []
     with pytest.raises(StreamError, match=rf"'a' is .*{words}.* at row 700 \(counting from 0\)"):
         lengths.extend(len(y) for _, y in stream)
@@ -217,7 +217,7 @@ def test_text_far_down_names_the_row(tmp_path, monkeypatch):
     path = tmp_path / "data.csv"
     path.write_text("a,y\n" + "1,2.5\n" * 500 + "x,2.5\n")
     with pytest.raises(StreamError, match=r"column 'a' has 'x' at row 500 .*drop='a'"):
-        list(FileStream(path, "y", rows=10))
+        list(FileStream(path, "y", strict=True, rows=10))
 
 
 def test_a_short_line_names_the_line(tmp_path, monkeypatch):

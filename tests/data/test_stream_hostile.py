@@ -45,8 +45,8 @@ def test_types_that_are_no_numbers(tmp_path):
     path = tmp_path / "d.parquet"
     y = np.arange(90.0) % 7 + 0.5
     parquet.write_table(pa.table({"n": pa.array([{"x": 1}] * 90), "a": y, "y": y}), path)
-    refused(path, r"'n' is not numeric \(of type struct.*drop='n'$")
-    refused(path, "'n' .*cannot be a category", categorical=["n"])
+    refused(path, r"'n' is not numeric \(of type struct.*drop='n'$", strict=True)
+    refused(path, "'n' .*cannot be a category", categorical=["n"], strict=True)
     assert len(np.concatenate(read(path, drop=["n"]))) == 90
     values = [decimal.Decimal(f"{i % 3}.25") for i in range(90)]
     parquet.write_table(pa.table({"a": pa.array(values), "y": pa.array(values)}), path)
@@ -82,11 +82,11 @@ def test_bytes_that_are_no_text(tmp_path, where):
     path = tmp_path / "d.csv"
     for data in (b"a,c,y\n" + where + LINES[6:], LINES * 1 + where):
         path.write_bytes(data)
-        refused(path, "not UTF-8 text.*charset", categorical=["c"])
+        refused(path, "not UTF-8 text.*charset", categorical=["c"], strict=True)
         assert len(np.concatenate(read(path, drop=["c"]))) == 401
     path = tmp_path / "d.ndjson"
     path.write_bytes(b'{"a":1,"c":"\xff\xfe","y":2.5}\n' + b'{"a":1,"c":"x","y":2.5}\n' * 9)
-    refused(path, "not UTF-8 text", categorical=["c"])
+    refused(path, "not UTF-8 text", categorical=["c"], strict=True)
 
 
 def test_zero_bytes(tmp_path):
@@ -94,7 +94,7 @@ def test_zero_bytes(tmp_path):
     path.write_bytes(b"a,c,y\n1,x\0y,2.5\n" + LINES[6:])
     assert len(np.concatenate(read(path, categorical=["c"]))) == 401
     path.write_bytes(b"a,c,y\n\0,x,2.5\n" + LINES[6:])
-    refused(path, r"'a' has only numbers and '\\x00'", drop=["c"])
+    refused(path, r"'a' has only numbers and '\\x00'", drop=["c"], strict=True)
 
 
 def test_many_columns(tmp_path):

@@ -16,10 +16,10 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 import pytest
 
+from pronk.columns.values import code
 from pronk.data import FileStream, StreamError
 from pronk.data import source as module
 from pronk.data.formats import SQLSource
-from pronk.data.values import code
 
 ROWS = 500
 #: The number of a category, which saved models rely on.
@@ -123,9 +123,9 @@ def test_missing_values_and_labels(tmp_path, content, name):
     table = table.set_column(3, "city", pa.array(city))
     path = write(tmp_path / name, table)
     with pytest.raises(StreamError, match=r"'a' is missing or NaN at row 70 .*missing='mean'"):
-        list(FileStream(path, "y", drop=["city"]))
+        list(FileStream(path, "y", strict=True, drop=["city"]))
     with pytest.raises(StreamError, match="target 'y' is missing at row 90"):
-        list(FileStream(path, "y", columns=["b"]))
+        list(FileStream(path, "y", strict=True, columns=["b"]))
     stream = FileStream(path, "y", missing="mean", unlabelled=True, categorical=["city"])
     X, given = rows_of(stream)
     assert np.argwhere(np.isnan(X)).tolist() == [[70, 0], [80, 3]]
@@ -160,6 +160,40 @@ def test_a_bad_line_of_libsvm_is_named(tmp_path, line):
     path.write_bytes(b"1 1:1 2:2\n" * 3 + line + b"\n1 1:1\n")
     with pytest.raises(StreamError, match=r"row 3 .* not of the form"):
         list(FileStream(path))
+
+
+@pytest.mark.parametrize("index", ["1000001", "1000000000", "9" * 23])
+def test_an_index_of_libsvm_that_no_dense_row_can_have(tmp_path, index):
+    path = tmp_path / "d.libsvm"
+    path.write_text(f"1 1:1 2:2\n0 1:1 {index}:2\n1 2:1\n")
+    with pytest.raises(StreamError, match=r"row 1 .* with indices up to 1,000,000"):
+        list(FileStream(path))
+    (block,) = FileStream(path, skip_bad=True).blocks()
+    assert block.X.shape == (2, 2) and [bad.row for bad in block.bad] == [1]
+    path.write_text(f"0 {index}:2\n")
+    with pytest.raises(StreamError, match="no index:value with an index up to 1,000,000"):
+        list(FileStream(path))
+
+
+@pytest.mark.parametrize("depth", [65, 5_000, 100_000])
+def test_json_that_is_nested_deeply_is_a_bad_row(tmp_path, depth):
+    path = tmp_path / "d.ndjson"
+    deep = '{"a": ' + "[" * depth + "1" + "]" * depth + ', "y": 2}'
+    path.write_text('{"a": 1, "y": 1}\n' * 3 + "\n" * 200 + deep + '\n{"a": 2, "y": 2}\n')
+    with pytest.raises(StreamError, match=r"row 3 .* nests more than 64 lists and objects"):
+        list(FileStream(path, "y"))
+    (block,) = FileStream(path, "y", skip_bad=True).blocks()
+    assert len(block.y) == 4 and [bad.row for bad in block.bad] == [3]
+    path.write_text(deep)
+    with pytest.raises(StreamError, match="nests more than 64"):
+        list(FileStream(path, "y"))
+
+
+def test_brackets_within_a_text_are_not_nested(tmp_path):
+    path = tmp_path / "d.ndjson"
+    path.write_text('{"a": "' + "[{" * 200 + '\\" [[", "y": 1}\n{"a": "b", "y": 2}\n')
+    (block,) = FileStream(path, "y", categorical="a").blocks()
+    assert block.y.tolist() == [1.0, 2.0]
 
 
 # -- several files ---------------------------------------------------------------------------------
@@ -276,10 +310,10 @@ def test_a_broken_line_of_json_is_named(tmp_path):
     path = tmp_path / "d.ndjson"
     path.write_text('{"a": 1, "y": 0.5}\n' * 5 + '{"a": "x", "y": 0.5}\n')
     with pytest.raises(StreamError, match=r"d.ndjson cannot be read"):
-        list(FileStream(path, "y"))
+        list(FileStream(path, "y", strict=True))
     path.write_text("\n")
     with pytest.raises(StreamError, match="is empty"):
-        FileStream(path, "y")
+        FileStream(path, "y", strict=True)
 
 
 # -- SQL -------------------------------------------------------------------------------------------

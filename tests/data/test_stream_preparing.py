@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import pronk
 from naive import scaling as naive
+from pronk.columns.preparation import Categories, Means, Preparation
+from pronk.columns.scaling import make_scaler
 from pronk.core.scales import HELD, NORMAL, stride_after
 from pronk.data import Prepared, Robust
-from pronk.data.preparation import Categories, Means, Preparation
-from pronk.data.scaling import make_scaler
 
 
 def rows(n=300, seed=0):
@@ -237,6 +237,6 @@ def test_a_refused_call_changes_nothing():
 
 
 def test_a_missing_value_is_an_error_unless_allowed():
-    model = Prepared(pronk.PKAWVRegressor(random_state=0))
+    model = Prepared(pronk.PKAWVRegressor(random_state=0), missing="error")
     with pytest.raises(ValueError, match="X has NaN"):
         model.predict_then_learn(rows(), np.zeros(300))

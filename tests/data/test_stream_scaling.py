@@ -131,7 +131,7 @@ def test_a_refused_call_changes_neither_scaler_nor_learner():
     for each in (model, twin):
         each.predict_then_learn(X[:100], y[:100])
     bad = X[100:].copy()
-    bad[3, 1] = np.nan
+    bad[3, 1] = np.inf
     for wrong_X, wrong_y in [(bad, y[100:]), (10 * X, y[:7]), (X[:, :2], y), (X[:0], y[:1])]:
         with pytest.raises(ValueError, match=r"X|y"):
             model.predict_then_learn(wrong_X, wrong_y)

@@ -40,24 +40,41 @@ def test_bytes_that_are_not_utf8_are_reported(tmp_path):
     path = tmp_path / "d.csv"
     path.write_bytes("\n".join(LINES).encode("latin-1"))
     with pytest.raises(StreamError, match=r"not UTF-8 text.*charset='latin-1'"):
-        FileStream(path, "y", decimal=",")
+        FileStream(path, "y", strict=True, decimal=",")
     path.write_bytes(b"c,y\n" + b"\xe9t\xe9,1.5\n" * 9)
     with pytest.raises(StreamError, match=r"charset='latin-1'|is not numeric"):
-        rows(path, categorical=["c"])
+        rows(path, categorical=["c"], strict=True)
     path.write_bytes(b"a,y\n\xff\xff\xff,1\n")
     with pytest.raises(StreamError, match="not utf-16 text"):
-        FileStream(path, "y", charset="utf-16")
+        FileStream(path, "y", strict=True, charset="utf-16")
     with pytest.raises(StreamError, match="'utf-99' is not a known encoding"):
-        FileStream(path, "y", charset="utf-99")
+        FileStream(path, "y", strict=True, charset="utf-99")
 
 
 def test_words_for_missing(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("a,y\n" + "1,2.5\n?,3\n4,-\n" * 20)
     with pytest.raises(StreamError, match=r"has only numbers and '\?'; .*give na='\?'"):
-        FileStream(path, "y", task="regression", drop=["y"][:0])
+        FileStream(path, "y", strict=True, task="regression", drop=["y"][:0])
     X, y = rows(path, na=["?", "-"], missing="mean", unlabelled=True)
     assert np.isnan(X[1, 0]) and np.isnan(y[2]) and X[0, 0] == 1 and y[0] == 2.5
+
+
+@pytest.mark.parametrize("spelled", ["-999", "-999.0", "-9.99e2", "-999.00"])
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_number_for_missing_is_found_in_any_spelling(tmp_path, spelled, lenient):
+    path = tmp_path / "d.csv"
+    lines = ["a,b,c,y", "1,2.5,u,1.5", f"{spelled},{spelled},{spelled},{spelled}", "4,-99,-99,2"]
+    bad = ["1,2,u,3,4"] if lenient else []
+    path.write_text("\n".join([*lines, *lines[1:3] * 20, *bad]))
+    choices = {"na": ["-999"], "missing": "mean", "task": "regression", "categorical": ["c"]}
+    X, y = rows(path, unlabelled=True, skip_bad=lenient, **choices)
+    assert np.isnan(X[1]).all() and np.isnan(y[1]) and not np.isnan(X[[0, 2]]).any()
+    assert X[2, 1] == -99 and np.isnan(y).sum() == 21
+    comma = "\n".join([line.replace(",", ";").replace(".", ",") for line in lines])
+    path.write_text(comma)
+    X, y = rows(path, unlabelled=True, decimal=",", **choices)
+    assert np.isnan(X[1]).all() and np.isnan(y[1]) and X[0, 1] == 2.5
 
 
 @pytest.mark.parametrize("delimiter", ["\t", "\\t", "tab"])
@@ -72,19 +89,19 @@ def test_thousands_separators_are_refused(tmp_path, number):
     path = tmp_path / "d.csv"
     path.write_text("a;y\n" + f"{number};2.5\n17;1\n" * 9)
     with pytest.raises(StreamError, match=r"'a' has thousands separators, such as .1.*without"):
-        FileStream(path, "y", delimiter=";")
+        FileStream(path, "y", strict=True, delimiter=";")
 
 
 def test_other_spellings_are_reported(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("a;y\n" + "1,5;2\n0,25;1\n" * 9)
     with pytest.raises(StreamError, match=r"'a' has decimal commas.*give decimal=','"):
-        FileStream(path, "y", delimiter=";")
+        FileStream(path, "y", strict=True, delimiter=";")
     with pytest.raises(StreamError, match="decimal and delimiter are both ','"):
-        FileStream(path, "y", delimiter=",", decimal=",")
+        FileStream(path, "y", strict=True, delimiter=",", decimal=",")
     (tmp_path / "d.ndjson").write_text('{"a": 1, "y": 2}\n')
     with pytest.raises(StreamError, match=r"decimal: .* is not a CSV file"):
-        FileStream(tmp_path / "d.ndjson", "y", decimal=",")
+        FileStream(tmp_path / "d.ndjson", "y", strict=True, decimal=",")
 
 
 def test_columns_that_name_rows_are_pointed_out(tmp_path):
@@ -119,5 +136,5 @@ def test_another_delimiter_is_named(tmp_path, text, advice):
     file = tmp_path / "data.csv"
     file.write_text(text * 3)
     with pytest.raises(StreamError) as error:
-        FileStream(file, "y")
+        FileStream(file, "y", strict=True)
     assert advice in str(error.value)

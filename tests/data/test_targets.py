@@ -8,7 +8,7 @@ from sklearn.base import clone
 import pronk
 from helpers import blockwise
 from pronk.core.first_rows import LAST_RESTART, RESTARTS
-from pronk.data.scaling import ScaledTargets
+from pronk.estimators.targets import ScaledTargets
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (400, 2))

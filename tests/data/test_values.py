@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import unicodedata
 import warnings
 
 import numpy as np
@@ -16,10 +17,10 @@ from hypothesis import strategies as st
 
 import pronk
 from helpers import pronk_run
+from pronk.columns.dates import decide, read, read_one
+from pronk.columns.preparation import notes
+from pronk.columns.values import MISSING_WORDS, as_number, as_numbers, column_of, word_reader
 from pronk.data import FileStream, StreamError
-from pronk.data.dates import decide, read, read_one
-from pronk.data.preparation import notes
-from pronk.data.values import MISSING_WORDS, as_number, as_numbers, column_of, word_reader
 
 #: Rows with a number, true or false, a whole number and a fraction as categories, true or false as
 #: a category, text, a moment with an offset, a date, a clock time.
@@ -124,7 +125,7 @@ def test_a_number_in_a_column_of_times_is_its_seconds(tmp_path, capsys):
         np.testing.assert_array_equal(model._rows(X[:1] if X is not ways[4] else X.slice(0, 1)),
                                       expected[:1])  # fmt: skip
     for value in (int(seconds[0]), float(seconds[0]), np.float64(seconds[0])):
-        np.testing.assert_array_equal(model._layout.row({"when": value}), expected[:1])
+        np.testing.assert_array_equal(model.layout_.row({"when": value}), expected[:1])
     assert as_number(int(seconds[0]), "time") == as_number(float(seconds[0]), "time") == seconds[0]
     model.save(tmp_path / "model.pronk")
     found = []
@@ -220,7 +221,7 @@ def test_the_order_is_decided_by_the_values_and_stated(tmp_path):
     given_one = FileStream(path, "y", dates="dayfirst")
     assert given_one.orders == ["dayfirst"] and not given_one.notes()
     with pytest.raises(StreamError, match="'t' is not numeric"):
-        FileStream(path, "y", dates="iso")
+        FileStream(path, "y", dates="iso", strict=True)
     assert FileStream(path, "y", dates="iso", categorical="auto").kinds == ["category"]
     with pytest.raises(StreamError, match="dates must be one of auto, iso, dayfirst, monthfirst"):
         FileStream(path, "y", dates="us")
@@ -234,12 +235,12 @@ def test_a_time_that_cannot_be_read_is_an_error_or_missing(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("t,y\n" + "\n".join(lines) + "\n")
     with pytest.raises(StreamError, match=r"'t' has 'soon', .* at row 80000 .*missing='mean'"):
-        list(FileStream(path, "y"))
+        list(FileStream(path, "y", strict=True))
     stream = FileStream(path, "y", missing="mean")
     X = np.concatenate([X for X, _ in stream])
     assert np.flatnonzero(np.isnan(X[:, 0])).tolist() == [80_000, 80_003]
     assert stream.unread == {"t": {"rows": 2, "first": 80_000, "value": "soon"}}
-    lenient = list(FileStream(path, "y", skip_bad=True).blocks())
+    lenient = list(FileStream(path, "y", skip_bad=True, strict=True).blocks())
     assert sum(len(block.y) for block in lenient) == 89_998
     assert [(bad.row, "'t' has" in bad.reason) for block in lenient for bad in block.bad] == [
         (80_000, True), (80_003, True)
@@ -278,7 +279,7 @@ def test_text_that_means_missing_is_missing_in_every_way_in(tmp_path):
         assert model.fit(frame, [0.5] * 6).kinds_ == kinds
         found.append(model._rows(frame))
         found.append(np.concatenate([model._rows(frame[i : i + 1]) for i in range(6)]))
-        found.append(np.concatenate([model._layout.row(row) for row in frame.to_dict("records")]))
+        found.append(np.concatenate([model.layout_.row(row) for row in frame.to_dict("records")]))
         found.append(model._rows(frame.astype("category")))
     found.append([[as_number(v, k) for v, k in zip(row, kinds, strict=True)] for row in rows])
     assert np.isnan(found[0]).all(axis=1).tolist() == [0, 1, 1, 1, 1, 0]
@@ -287,7 +288,7 @@ def test_text_that_means_missing_is_missing_in_every_way_in(tmp_path):
     for values in (words["b"], [True, None, None, None, None, False]):
         numbers = as_numbers(pa.array(values), "boolean")
         np.testing.assert_array_equal(numbers, [1, *[np.nan] * 4, 0])
-    strict = pronk.Prepared(pronk.make("fogd", random_state=0))
+    strict = pronk.Prepared(pronk.make("fogd", random_state=0), missing="error")
     with pytest.raises(ValueError, match=r"'w' is missing or NaN at row 1 .*missing='mean'"):
         strict.fit(frame, [0.5] * 6)
 
@@ -349,7 +350,7 @@ def test_frames_of_text_dates(tmp_path):
         np.testing.assert_allclose(again.predict(frame), model.predict(frame), rtol=0, atol=1e-10)
     odd = pd.DataFrame({"t": ["2015-01-01", "soon"]})
     with pytest.raises(ValueError, match=r"'t' has 'soon' at row 1 .* not a date"):
-        pronk.Prepared(pronk.make("fogd", random_state=0)).fit(odd, [1.0, 2.0])
+        pronk.Prepared(pronk.make("fogd", random_state=0), missing="error").fit(odd, [1.0, 2.0])
     filling = pronk.Prepared(pronk.make("fogd", random_state=0), missing="mean")
     with pytest.warns(UserWarning, match="1 such values are treated as missing"):
         filling.fit(odd, [1.0, 2.0])
@@ -374,3 +375,15 @@ def test_what_each_column_became():
         {"name": "w", "kind": "category", "categories": 4, "slots": 3, "beyond": 1},
         {"name": "day", "kind": "date", "dates": "dayfirst"},
     ]
+
+
+def test_composed_and_decomposed_accents_are_one_category():
+    names = [unicodedata.normalize(form, "Genève") for form in ("NFC", "NFD")]
+    assert names[0] != names[1]
+    codes = [as_number(name, "category") for name in names]
+    assert codes[0] == codes[1] and as_numbers(pa.array(names), "category").tolist() == codes
+    X = pd.DataFrame({"city": [*names, "Oslo"]})
+    model = pronk.Prepared(pronk.FOGDRegressor(random_state=0)).fit(X, [1.0, 2.0, 3.0])
+    predicted = model.predict(X)
+    assert predicted[0] == predicted[1] != predicted[2]
+    assert model.predict(X[1:2])[0] == predicted[0]

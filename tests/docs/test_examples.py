@@ -197,7 +197,7 @@ def test_the_page_of_exit_codes_quotes_a_real_message(tmp_path):
     (_, rows), (_, message) = blocks(DOCS / "api" / "exit-codes.md")[:2]
     (tmp_path / "job.csv").write_text(rows, encoding="utf-8")
     result = subprocess.run(
-        [sys.executable, "-m", "pronk", "run", "job.csv", "--target", "y"],
+        [sys.executable, "-m", "pronk", "run", "job.csv", "--target", "y", "--strict"],
         capture_output=True, text=True, env=environment(), cwd=tmp_path,
     )  # fmt: skip
     assert (result.returncode, result.stderr) == (2, message)

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import pronk
 from pronk import KernelAWVRegressor, Linear, PKAWVClassifier, PKAWVRegressor, Polynomial
@@ -73,28 +74,82 @@ def _without_day(rows):
     return rows.drop(columns="day") if isinstance(rows, pd.DataFrame) else rows.drop("day")
 
 
-def test_errors_name_the_column_of_a_frame(data):
+def test_text_dates_and_gaps_are_prepared(data):
+    """The same rows in every container give the same bits; numbers stay as they are."""
     X, y = data
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    frame["b"] = "text"
-    table = pa.table({"a": X[:, 0], "b": ["text"] * 80})
-    for rows in (frame, pl.from_pandas(frame), table):
-        with pytest.raises(ValueError, match="column 'b' is not numeric"):
-            PKAWVRegressor().predict_then_learn(rows, y)
-    dated = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2024-01-01", periods=80)})
-    dated["city"] = "Rome"
-    for rows in (dated, pl.from_pandas(dated), pa.Table.from_pandas(dated)):
-        with pytest.raises(ValueError, match=r"'day' is not numeric .*(date|time).*pronk.Prepared"):
-            PKAWVRegressor().fit(rows, y)
-        with pytest.raises(ValueError, match=r"'city' is not numeric .*(tr|obj).*pronk.Prepared"):
-            PKAWVRegressor().fit(_without_day(rows), y)
-    holes = pa.table({"a": X[:, 0], "b": pa.array([1.0, None] * 40)})
-    with pytest.raises(ValueError, match="NaN at row 1, column 1"):
-        PKAWVRegressor().predict_then_learn(holes, y)
+    frame["city"] = np.resize(["Rome", "Oslo", "Bonn"], 80)
+    frame["day"] = pd.date_range("2024-01-01", periods=80)
+    frame.loc[7, "city"], frame.loc[9, "b"] = None, np.nan
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    learner = PKAWVRegressor(random_state=0)
+    expected = clone(learner).predict_then_learn(frame, y)
+    shuffled = frame[["day", "c", "city", "a", "b"]]
+    for rows in (pl.from_pandas(frame), table, table.to_batches()[0], frame.to_dict("records")):
+        np.testing.assert_array_equal(clone(learner).predict_then_learn(rows, y), expected)
+    model = learner.partial_fit(frame[:40], y[:40])
+    np.testing.assert_array_equal(model.predict(shuffled[40:]), model.predict(frame[40:]))
+    kinds = {one["name"]: one["kind"] for one in model.columns_}
+    assert kinds == {"a": "number", "b": "number", "c": "number", "city": "category", "day": "time"}
+    with pytest.raises(ValueError, match="no column 'city'; did you mean 'cities'"):
+        model.predict(frame.rename(columns={"city": "cities"}))
+    with pytest.raises(ValueError, match="column 'a' has 'far' at row 0"):
+        model.partial_fit(frame[:1].assign(a="far"), y[:1])
+    assert model.n_seen_ == 40
+    codes = model.encode(frame[40:])
+    np.testing.assert_array_equal(model.predict(codes), model.predict(frame[40:]))
+
+
+def test_a_gap_is_the_mean_of_its_column_so_far(data):
+    X, y = data
+    holes, filled = X.copy(), X.copy()
+    for row, column in ((0, 1), (17, 0), (18, 0), (79, 2)):
+        holes[row, column] = np.nan
+        earlier = holes[:row, column]
+        filled[row, column] = np.nanmean(earlier) if row else 0.0
+    for learner in (PKAWVRegressor(features="taylor"), pronk.FOGDRegressor(random_state=0)):
+        expected = clone(learner).predict_then_learn(filled, y)
+        found = clone(learner).predict_then_learn(holes, y)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        one = clone(learner)
+        single = [one.predict_then_learn(holes[i : i + 1], y[i : i + 1])[0] for i in range(80)]
+        np.testing.assert_allclose(single, expected, rtol=0, atol=1e-12)
     spoiled = sparse.csr_matrix(X)
     spoiled[6, 2] = np.inf
     with pytest.raises(ValueError, match="inf at row 6, column 2"):
         PKAWVRegressor().predict_then_learn(spoiled, y)
+
+
+def test_a_row_without_a_label_is_predicted_and_not_learned(data):
+    X, y = data
+    known = np.arange(80) % 4 != 2
+    labels = np.where(y > 0, "up", "down").astype(object)
+    for learner, own in (
+        (PKAWVRegressor(features="taylor"), y),
+        (pronk.DualSGDRegressor(random_state=0), y),
+        (PKAWVClassifier(random_state=0), labels),
+        (pronk.KernelPerceptron(), labels),
+        (pronk.AIOLIClassifier(random_state=0), labels),
+    ):
+        given = np.where(known, own, np.nan if own is y else None)
+        found = clone(learner).predict_then_learn(X, given)
+        one, expected = clone(learner), []
+        for i in range(80):
+            if known[i]:
+                own_type = own[i : i + 1] if own is y else own[i : i + 1].astype(str)
+                expected.append(one.predict_then_learn(X[i : i + 1], own_type)[0])
+            else:
+                expected.append(one.predict(X[i : i + 1])[0])
+        if own is y:
+            np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=0, atol=1e-10)
+        else:
+            assert found.tolist() == expected
+        weighted = clone(learner).predict_then_learn(
+            X, own if own is y else own.astype(str), sample_weight=np.where(known, 1.0, 0.0)
+        )
+        assert (weighted[1:] == found[1:]).all()
+        nothing = clone(learner).predict_then_learn(X[2:3], given[2:3])
+        assert nothing[0] in (0.0, None)
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(3, 1.0)])
@@ -108,12 +163,12 @@ def test_rows_that_overflow_an_unbounded_kernel_are_refused(data, kernel):
     assert learner.n_seen_ == 5
 
 
-def test_a_refused_row_leaves_no_keys_behind():
+def test_a_refused_row_leaves_no_columns_behind():
     learner = pronk.make("pkawv-nystrom", random_state=0)
-    with pytest.raises(ValueError, match="NaN"):
-        learner.learn_one({"a": np.nan}, 1.0)
+    with pytest.raises(ValueError, match="inf"):
+        learner.learn_one({"a": np.inf}, 1.0)
     learner.learn_one({"b": 1.0}, 1.0)
-    with pytest.raises(ValueError, match="missing"):
+    with pytest.raises(ValueError, match="x has none of the columns b"):
         learner.learn_one({"a": 1.0}, 1.0)
 
 
@@ -131,8 +186,10 @@ def test_one_row_as_a_dict_or_a_vector():
         assert by_vector.predict_one(X[i]) == pytest.approx(expected[i], abs=1e-12)
         by_dict.learn_one(row, y[i])
         by_vector.learn_one(X[i], y[i])
-    with pytest.raises(ValueError, match="missing \\['b'\\]"):
-        by_dict.predict_one({"a": 1.0})
+    filled = {"a": 1.0, "b": float(np.mean(X[:, 1]))}  # an absent key is a gap
+    assert by_dict.predict_one({"a": 1.0}) == pytest.approx(by_dict.predict_one(filled), abs=1e-12)
+    with pytest.raises(ValueError, match="x has no column 'b'; did you mean 'bb'"):
+        by_dict.predict_one({"a": 1.0, "bb": 2.0})
     classifier = PKAWVClassifier()
     assert classifier.predict_one({"a": 1.0}) is None
     classifier.learn_one({"a": 1.0}, "yes")

@@ -248,3 +248,15 @@ def test_other_columns_are_refused():
     assert pronk.merge(one, named).predict_one({"b": 0.5, "a": 1.0}) == pytest.approx(
         pronk.merge(named, one).predict([[1.0, 0.5]])[0]
     )
+
+
+def test_features_are_those_of_the_first_row_and_not_of_later_parameters():
+    X, y = rows()
+    a, b = (pronk.PKAWVRegressor(dictionary=points).fit(X, y) for points in (X[:20], X[20:40]))
+    b.set_params(dictionary=X[:20])
+    with pytest.raises(ValueError, match="a and b differ in dictionary"):
+        pronk.merge(a, b)
+    a.set_params(dictionary=X[20:40], alpha=7.0)
+    merged = pronk.merge(a, pronk.PKAWVRegressor(dictionary=X[:20]).fit(X, y))
+    np.testing.assert_array_equal(merged.dictionary, X[:20])
+    assert merged.n_seen_ == 2 * len(X) and merged.alpha == 1.0 and a.alpha == 7.0

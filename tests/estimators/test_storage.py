@@ -1,7 +1,9 @@
 """Model files: written atomically, checked when they are read."""
 
 import contextlib
+import copy
 import json
+import pickle
 import warnings
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors import numpy as safetensors_numpy
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from sklearn.base import clone
 
 import pronk
 from laws.cases import CASES, parametrized, two_classes
@@ -138,13 +141,14 @@ def test_the_container_is_what_safetensors_writes():
             shape = tuple(rng.integers(0, 4, rng.integers(0, 4)))
             name = "".join(rng.choice(list("abXY/_0é"), 4))
             arrays[name] = np.asarray(9.0 * rng.random(shape)).astype(kind)
-        words = {"pronk": 'é "', "sha256": "1"}
+        text = 'é "'
+        words = {"pronk": text, "sha256": files.digest(text, arrays)}
         data = safetensors_numpy.save(arrays, metadata=words)
         end = 8 + int.from_bytes(data[:8], "little")
-        ours = files._container(arrays, words)
-        text = 8 + int.from_bytes(ours[:8], "little")
-        assert json.loads(ours[8:text]) == json.loads(data[8:end]) and text % 8 == 0
-        assert ours[text:] == data[end:]
+        ours = files._container(arrays, text)
+        begin = 8 + int.from_bytes(ours[:8], "little")
+        assert json.loads(ours[8:begin]) == json.loads(data[8:end]) and begin % 8 == 0
+        assert ours[begin:] == data[end:]
 
 
 def test_settings_that_were_good_are_no_reason_for_others():
@@ -236,3 +240,65 @@ def test_labels_that_are_accepted_can_be_kept(case, kind):
         loaded.predict_then_learn(X, y, output="decision"),
         learner.predict_then_learn(X, y, output="decision"),
     )
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_file_that_would_not_load_is_not_written(tmp_path, monkeypatch, checkpoint):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = pronk.OnlineKernelRegressor(random_state=0).fit(X, X[:, 0])
+    path = tmp_path / "model.pronk"
+
+    def write():
+        if checkpoint:
+            files.save_checkpoint({"model": files.learner_tree(model), "rows": 60}, path)
+        else:
+            model.save(path)
+
+    write()
+    before, expected = path.read_bytes(), model.predict(X)
+    monkeypatch.setattr(model._model, "_rows", 61)  # as after a fault in the arithmetic
+    with pytest.raises(OSError, match=r"was not written, because .* could not be loaded"):
+        write()
+    assert path.read_bytes() == before
+    assert np.array_equal(pronk.load(path).predict(X), expected)
+
+
+@pytest.mark.parametrize("wrap", [pronk.Prepared, pronk.Intervals, pronk.Pending])
+def test_a_kernel_function_inside_a_wrapper_is_refused_at_save(tmp_path, wrap):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = wrap(pronk.KernelAWVRegressor(kernel=lambda A, B: A @ B.T + 1.0))
+    if wrap is not pronk.Pending:
+        model.fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="pickle"):
+        model.save(tmp_path / "model.pronk")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "learner, later",
+    [
+        (pronk.PKAWVRegressor(dictionary=np.eye(2)), {"dictionary": -np.eye(2)}),
+        (pronk.PKAWVRegressor(dictionary=np.eye(2)), {"dictionary": np.ones((1, 2))}),
+        (pronk.PKAWVRegressor(features="taylor", random_state=0), {"features": "nystrom"}),
+        (pronk.KernelAWVRegressor(pronk.Gaussian(0.5)), {"kernel__bandwidth": 3.0}),
+        (pronk.KernelAWVRegressor(), {"kernel__bandwidth": 3.0}),
+        (pronk.FOGDRegressor(n_features=8, random_state=0), {"n_features": 9}),
+    ],
+)
+def test_parameters_that_are_set_later_are_those_of_the_next_fit(tmp_path, learner, later):
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    y = np.sin(3 * X[:, 0])
+    learner = clone(learner).fit(X[:40], y[:40])
+    untouched, expected = copy.deepcopy(learner), learner.predict(X)
+    learner.set_params(**later)
+    np.testing.assert_array_equal(learner.predict(X), expected)
+    learner.save(tmp_path / "model.pronk")
+    again = pronk.load(tmp_path / "model.pronk")
+    for one in (learner, again, copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))):
+        np.testing.assert_array_equal(one.predict(X), expected)
+    for one in (untouched, learner, again):
+        one.partial_fit(X[40:], y[40:])
+        np.testing.assert_array_equal(one.predict(X), untouched.predict(X))
+    fresh = clone(untouched).set_params(**later).fit(X, y)
+    np.testing.assert_array_equal(learner.fit(X, y).predict(X), fresh.predict(X))
+    assert "_first_params" not in learner.__dict__

@@ -66,8 +66,10 @@ def test_rows_that_were_predicted_elsewhere():
     assert evaluation.count(y, np.arange(6.0), 1.5) == []
     record = evaluation.record()
     assert (evaluation.rows, evaluation.unlabelled, record.seconds) == (3, 3, 1.5)
-    assert record.metrics["mae"] == pytest.approx(np.mean([1.0, 1.0, 2.0]), rel=1e-15)
+    assert record.unpredicted == 1  # the first row with a label
+    assert record.metrics["mae"] == pytest.approx(np.mean([1.0, 2.0]), rel=1e-15)
     assert np.array_equal(record.predictions, np.arange(6.0))
+    assert np.isnan(record.forecast.values).tolist() == [True] * 3 + [False] * 3
 
 
 def test_what_is_refused():

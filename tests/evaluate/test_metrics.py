@@ -405,3 +405,20 @@ def test_calibration_of_each_class_from_its_definition():
         assert one["probability"] == pytest.approx(p.mean())
         assert one["error"] == pytest.approx(sum(gaps) / 400, rel=1e-9)
     assert calibration.value() == pytest.approx(np.mean(calibration.errors()))
+
+
+def test_shares_of_classes_that_come_late_are_of_all_rows():
+    """The shares of all classes add up to 1, and any cut into blocks gives the same table."""
+    y = np.array(["a", "b"] * 50 + ["c", "d", "a", "e"] * 25)
+    whole = Calibration()
+    values, shares = RunningMajority().predict_then_learn(y, y, output="both")
+    whole.add(y, Forecast(values, shares, np.array(list("abcde"))))
+    cut, majority = Calibration(), RunningMajority()
+    for start in range(0, len(y), 10):
+        rows = y[start : start + 10]
+        values, shares = majority.predict_then_learn(rows, rows, output="both")
+        cut.add(rows, Forecast(values, shares, majority.classes_))
+    assert sum(one["share"] for one in cut.table()) == pytest.approx(1.0)
+    assert sum(one["probability"] for one in cut.table()) == pytest.approx(1.0)
+    for one, other in zip(cut.table(), whole.table(), strict=True):
+        assert one == pytest.approx(other)

@@ -51,9 +51,12 @@ def test_equals_a_loop_by_hand(data):
     expected = np.concatenate([by_hand.predict_then_learn(A, b) for A, b in blocks(X, y, *cuts)])
     np.testing.assert_array_equal(record.predictions, expected)
     np.testing.assert_array_equal(record.targets, y)
-    assert record.rows == N
-    assert record.metrics["mse"] == pytest.approx(mean_squared_error(y, expected), rel=1e-12)
-    assert record.metrics["mae"] == pytest.approx(mean_absolute_error(y, expected), rel=1e-12)
+    assert record.rows == N and record.unpredicted == 1
+    scored = y[1:], expected[1:]  # no label was known before the first row
+    assert record.metrics["mse"] == pytest.approx(mean_squared_error(*scored), rel=1e-12)
+    assert record.metrics["mae"] == pytest.approx(mean_absolute_error(*scored), rel=1e-12)
+    assert expected[0] == 0.0 and np.isnan(record.forecast.values[0])
+    np.testing.assert_array_equal(record.forecast.values[1:], expected[1:])
     assert record.windowed == record.metrics
     assert record.size == by_hand.size_ == 0
     assert record.memory > 8 * 35**2 and record.seconds > 0
@@ -77,11 +80,14 @@ def test_records_are_exact_wherever_the_blocks_are_cut(data, every, window):
         ends += [] if ends and ends[-1] == N else [N]
         assert [record.rows for record in records] == ends
         for record in records:
-            past = losses[: record.rows]
-            assert record.metrics["mse"] == pytest.approx(past.mean(), rel=1e-12)
+            past = losses[1 : record.rows]
             recent = past[-(window or every) :]
-            assert record.windowed["mse"] == pytest.approx(recent.mean(), rel=1e-12)
-            assert record.size == 3
+            assert record.unpredicted == 1 and record.size == 3
+            if len(past):
+                assert record.metrics["mse"] == pytest.approx(past.mean(), rel=1e-12)
+                assert record.windowed["mse"] == pytest.approx(recent.mean(), rel=1e-12)
+            else:
+                assert np.isnan([record.metrics["mse"], record.windowed["mse"]]).all()
 
 
 def test_predictions_of_all_records_are_those_of_the_stream(data):
@@ -109,7 +115,7 @@ def test_losses_are_computed_once_a_block(data):
         return np.abs(y - predictions)
 
     (*_, last) = progressive(Counting(), blocks(X, y, 600), [loss, "mae"], every=7)
-    assert calls == [600, 400]
+    assert calls == [599, 400]  # the first row has no prediction
     assert last.metrics["loss"] == last.metrics["mae"]
 
 
@@ -139,8 +145,8 @@ def test_records_are_yielded_during_the_stream(data):
 def test_to_dict_holds_the_numbers(data):
     (record,) = progressive(Counting(), data, predictions=True)
     assert set(record.to_dict()) == {
-        "rows", "unlabelled", "metrics", "windowed", "seconds", "microseconds_per_row", "size",
-        "memory",
+        "rows", "unlabelled", "unpredicted", "metrics", "windowed", "seconds",
+        "microseconds_per_row", "size", "memory",
     }  # fmt: skip
 
 
@@ -151,7 +157,7 @@ def test_labels_are_scored_by_errors(data):
     X, y = data
     labels = np.where(y > 0, "up", "down")
     (record,) = progressive(learner("classification"), (X, labels), predictions=True)
-    expected = np.mean(record.predictions != labels)
+    expected = np.mean(record.predictions[1:] != labels[1:])
     assert record.metrics == {"error": pytest.approx(expected)}
     (record,) = progressive(learner("classification"), (X, labels), ["accuracy", "error"])
     assert record.metrics["accuracy"] == pytest.approx(1 - expected)
@@ -161,7 +167,7 @@ def test_several_outputs_are_averaged(data):
     X, y = data
     Y = np.column_stack([y, 2 * y])
     (record,) = progressive(learner(), (X, Y), ["mse", "rmse"], predictions=True)
-    assert record.metrics["mse"] == pytest.approx(np.mean((record.predictions - Y) ** 2))
+    assert record.metrics["mse"] == pytest.approx(np.mean((record.predictions - Y)[1:] ** 2))
     assert record.metrics["rmse"] == pytest.approx(record.metrics["mse"] ** 0.5)
 
 
@@ -188,7 +194,7 @@ def test_delayed_labels_against_a_loop_by_hand(data, delay):
             model.partial_fit(X[known : known + 1], y[known : known + 1])
     np.testing.assert_allclose(record.predictions, expected, atol=1e-10, rtol=1e-7)
     np.testing.assert_array_equal(record.targets, y)
-    assert record.rows == 300
+    assert record.rows == 300 and record.unpredicted == min(300, delay + 1)
 
 
 def test_no_delay_in_the_delayed_path_is_predict_then_learn(data):
@@ -221,7 +227,7 @@ def test_river_models_run_in_the_same_harness(data):
         expected.append(model.predict_one(row))
         model.learn_one(row, target)
     np.testing.assert_array_equal(record.predictions, expected)
-    assert record.metrics["mse"] == pytest.approx(np.mean((np.array(expected) - y) ** 2))
+    assert record.metrics["mse"] == pytest.approx(np.mean((np.array(expected) - y)[1:] ** 2))
     assert record.size is None and record.memory > 0
     delayed = list(progressive(linear_model.LinearRegression(), (X, y), delay=2))
     assert delayed[-1].rows == N

@@ -443,7 +443,7 @@ def test_an_invalid_call_changes_nothing(learner):
     learner.partial_fit(X[:60], y[:60])
     before = learner.predict(X)
     bad = X[60:].copy()
-    bad[20, 1] = np.nan
+    bad[20, 1] = np.inf
     with pytest.raises(ValueError, match="row 20"):
         learner.partial_fit(bad, y[60:])
     assert learner.n_seen_ == 60

@@ -17,18 +17,19 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 import pronk
+from pronk.columns.values import spelled
 from pronk.keyed import Keyed, ModelStore, StoreError
 from pronk.keyed.keys import (
     Keys,
-    checked_rows,
     decode_key,
     digest,
     encode_key,
     rows_by_key,
     shard_of,
-    split_keys,
 )
 from pronk.keyed.store import MOST_SHARDS
 
@@ -41,13 +42,21 @@ LABELS = np.where(Y > 0.3, "high", "low")
 
 
 def naive(make, X, y, keys):
-    """From the definition: a dict of learners, row by row."""
+    """From the definition: a dict of learners, row by row; the first row of a key from all keys."""
     models, out = {}, []
-    for x, target, key in zip(X, y, keys, strict=True):
-        if key not in models:
+    for t, (x, target, key) in enumerate(zip(X, y, keys, strict=True)):
+        new = key not in models
+        if new:
             models[key] = make(key)
         out.append(models[key].predict_then_learn(x[None], np.array([target]))[0])
+        if new and t:
+            before = y[:t].tolist()
+            out[-1] = max(before, key=before.count) if y.dtype.kind == "U" else np.mean(before)
     return np.array(out), models
+
+
+#: Rows that are not the first of their key.
+LATER = np.array([key in KEYS[:t] for t, key in enumerate(KEYS)])
 
 
 def of_key(template):
@@ -91,19 +100,23 @@ def test_labels(template):
     expected, _ = naive(of_key(template), X, LABELS, KEYS)
     model = Keyed(template, cache_size=2)
     assert (model.predict_then_learn(X, LABELS, KEYS) == expected).all()
-    assert model.metrics()["error"] == pytest.approx(np.mean(expected != LABELS))
-    assert model.predict(X[:1], ["never seen"]).tolist() == [None]
+    assert expected[0] is None  # it has no prediction and no score
+    assert model.metrics()["error"] == pytest.approx(np.mean(expected[1:] != LABELS[1:]))
+    most = max(["high", "low"], key=LABELS.tolist().count)
+    assert model.predict(X[:1], ["never seen"]).tolist() == [most]
+    assert Keyed(template).predict(X[:1], ["never seen"]).tolist() == [None]
 
 
 def test_metrics_by_key_and_over_all():
     model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), cache_size=2)
     P = model.predict_then_learn(X, Y, KEYS)
     errors = (P - Y) ** 2
-    assert model.metrics()["mse"] == pytest.approx(errors.mean())
+    assert model.metrics()["mse"] == pytest.approx(errors[1:].mean())
     found = {key: (rows, means["mse"]) for key, rows, means in model.metrics_by_key()}
     for key in set(KEYS):
         own = key == KEYS
-        assert found[key] == (own.sum(), pytest.approx(errors[own].mean()))
+        scored = own & (np.arange(ROWS) > 0)  # no label was known before row 0
+        assert found[key] == (own.sum(), pytest.approx(errors[scored].mean()))
         assert model.metrics(key)["mse"] == found[key][1]
     assert model.n_seen_ == ROWS
     with pytest.raises(KeyError):
@@ -147,7 +160,8 @@ def test_the_default_is_a_small_configuration_of_the_default_learner():
     assert type(model["b"]) is pronk.OnlineKernelRegressor
     assert (model["b"].budget, model["b"].experts) == (32, "few")
     alone = Keyed(pronk.OnlineKernelRegressor(budget=32, experts="few", random_state=0))
-    assert (alone.predict_then_learn(1000.0 * X[own], Y[own], KEYS[own]) == P[own]).all()
+    expected = alone.predict_then_learn(1000.0 * X[own], Y[own], KEYS[own])
+    assert (expected[1:] == P[own][1:]).all()  # the first is predicted from all keys
 
 
 @pytest.mark.parametrize(
@@ -155,8 +169,8 @@ def test_the_default_is_a_small_configuration_of_the_default_learner():
     [
         (lambda X, y, keys: (X, y, [*keys[:-1], None]), "row 119"),
         (lambda X, y, keys: (X, y, keys[:-1]), "keys has 119 rows"),
-        (lambda X, y, keys: (X[:, :1], y, keys), "the models have learned 2"),
-        (lambda X, y, keys: (np.where(X[7, 1] == X, np.nan, X), y, keys), "NaN at row 7"),
+        (lambda X, y, keys: (X[:, :1], y, keys), "X has 1 features"),
+        (lambda X, y, keys: (np.where(X[7, 1] == X, np.inf, X), y, keys), "inf at row 7"),
         (lambda X, y, keys: (X, np.where(y == y[9], np.inf, y), keys), "inf at row 9"),
     ],
 )
@@ -228,14 +242,82 @@ def test_text_and_missing_values_beside_the_keys(tmp_path):
         expected = pronk.Prepared(alone, missing="mean").predict_then_learn(
             frame[own].drop(columns="who"), Y[own]
         )
-        np.testing.assert_array_equal(P[own], expected)
+        np.testing.assert_array_equal(P[own][1:], expected[1:])
     model.close()
     again = pronk.load(tmp_path / "models")
     assert again.by == "who" and again.feature_names_in_.tolist() == ["x", "colour"]
     assert again.kinds_ == ["number", "category"] and again.n_features_in_ == 2
     assert np.isfinite(again.predict(frame)).all()
-    with pytest.raises(ValueError, match="Prepared"):
-        Keyed(by="who").predict_then_learn(frame, Y)
+    bare = Keyed(template.learner, by="who").predict_then_learn(frame, Y)
+    itself = Keyed(pronk.Prepared(template.learner, scale="none", scale_target="none"), by="who")
+    np.testing.assert_array_equal(bare, itself.predict_then_learn(frame, Y))
+    renamed = frame.rename(columns={"colour": "color"})
+    with pytest.raises(ValueError, match="no column 'colour'; did you mean 'color'"):
+        again.predict(renamed)
+    mixed = frame[["colour", "who", "x"]]
+    np.testing.assert_array_equal(again.predict(mixed), again.predict(frame))
+    rows = frame.to_dict("records")
+    np.testing.assert_array_equal(again.predict(rows), again.predict(frame))
+    assert again.predict_one(rows[9]) == again.predict(rows[9:10])[0]
+    np.testing.assert_array_equal(
+        Keyed(template.learner, by=0).predict_then_learn(
+            [list(row.values()) for row in rows], Y
+        ), bare,
+    )  # fmt: skip
+
+
+def test_weights_times_intervals_and_missing_labels_reach_the_learner_of_each_key():
+    template = pronk.OnlineKernelRegressor(budget=8, experts="few", random_state=3)
+    y = Y.copy()
+    y[4::9] = np.nan
+    weights = np.where(np.arange(ROWS) % 7 == 5, 0.0, 1.0)
+    times = np.arange(ROWS) * 60.0
+    model = Keyed(template)
+    P, ends = model.predict_then_learn(X, y, KEYS, interval=0.8, sample_weight=weights, times=times)
+    for key in "ab":
+        own = key == KEYS
+        expected = of_key(template)(key).predict_then_learn(
+            X[own], y[own], interval=0.8, sample_weight=weights[own], times=times[own]
+        )
+        first = int(np.argmax((weights[own] > 0) & ~np.isnan(y[own]))) + 1
+        np.testing.assert_array_equal(P[own][first:], expected[0][first:])
+        np.testing.assert_array_equal(ends[own], expected[1])
+    learned = (weights > 0) & ~np.isnan(y)
+    assert model.n_seen_ == learned.sum()
+    assert model.predict_interval(X[:5], 0.8, KEYS[:5]).shape == (5, 2)
+    assert np.isnan(model.predict_interval(X[:1], 0.8, ["new"])).all()
+    with pytest.raises(ValueError, match="times has 3 entries"):
+        model.predict_then_learn(X, y, KEYS, times=times[:3])
+
+
+def test_fit_forgets_and_a_clone_has_learned_nothing(tmp_path):
+    template = pronk.PKAWVRegressor(budget=8, random_state=3)
+    model = Keyed(template, folder=tmp_path / "models").partial_fit(3.0 * X, Y, KEYS)
+    twin = clone(model)
+    assert len(twin) == 0 and twin.folder is None and len(model) == len(set(KEYS))
+    expected = Keyed(template).partial_fit(X, Y, KEYS)
+    assert model.fit(X, Y, KEYS) is model and model.n_seen_ == ROWS
+    np.testing.assert_array_equal(model.predict(X, KEYS), expected.predict(X, KEYS))
+    model.close()
+    loaded = pronk.load(tmp_path / "models")
+    np.testing.assert_array_equal(loaded.predict(X, KEYS), expected.predict(X, KEYS))
+    loaded.close()
+    assert expected.score(X, Y, KEYS) == r2_score(Y, expected.predict(X, KEYS))
+    with pytest.raises(ValueError, match="inf"):
+        model.fit(np.where(X > 0, np.inf, X), Y, KEYS)
+    np.testing.assert_array_equal(model.predict(X, KEYS), expected.predict(X, KEYS))
+
+
+def test_probabilities_of_the_labels_of_all_keys():
+    labels = np.where(Y > 0, np.where(KEYS == "a", "high", "up"), "low")
+    model = Keyed(pronk.OnlineKernelClassifier(budget=8, experts="few", random_state=3))
+    model.partial_fit(X, labels, KEYS)
+    assert model.classes_.tolist() == ["high", "low", "up"]
+    shares = model.predict_proba(X, KEYS)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-12, atol=0)
+    assert (shares[KEYS == "a", 2] == 0.0).all() and (shares[KEYS == "b", 0] == 0.0).all()
+    counts = [np.mean(labels == one) for one in model.classes_]
+    np.testing.assert_allclose(model.predict_proba(X[:1], ["new"])[0], counts, rtol=1e-12, atol=0)
 
 
 def test_a_kernel_function_raises():
@@ -256,14 +338,18 @@ def test_by_and_keys_are_alternatives():
 @given(st.one_of(st.text(max_size=8), st.integers(), st.booleans()))
 @settings(max_examples=50, deadline=None)
 def test_keys_are_decoded(key):
-    assert decode_key(encode_key(key)) == key and 0 <= shard_of(encode_key(key), 7) < 7
+    text = encode_key(key)
+    assert encode_key(decode_key(text)) == text and 0 <= shard_of(text, 7) < 7
+    assert decode_key(text) == key or str(decode_key(text)).lower() == spelled(str(key)).lower()
 
 
 def test_equal_keys_are_one_and_different_ones_are_not():
-    assert encode_key(np.int64(3)) == encode_key(3) == encode_key(3.0) != encode_key("3")
-    assert encode_key(np.str_("x")) == encode_key("x")
-    found = dict(rows_by_key([1, "1", 1.0, True], 4))
-    assert sorted(rows.tolist() for rows in found.values()) == [[0, 2, 3], [1]]
+    same = [3, np.int64(3), 3.0, "3", "3.0", np.str_("3")]
+    assert {encode_key(key) for key in same} == {"3"}
+    assert encode_key("true") == encode_key("True") == encode_key(True)
+    assert encode_key("03") == '"03"' and encode_key(np.str_("x")) == encode_key("x")
+    found = dict(rows_by_key([1, "1", 1.0, "01"], 4))
+    assert sorted(rows.tolist() for rows in found.values()) == [[0, 1, 2], [3]]
 
 
 def test_keys_of_any_type_are_grouped_the_same():
@@ -293,7 +379,8 @@ def test_small_blocks_and_few_models_in_memory_lose_nothing(tmp_path, rows):
         for key in set(KEYS[part].tolist()):
             own = KEYS[part] == key
             expected = alone[key].predict_then_learn(X[part][own], Y[part][own])
-            assert np.array_equal(found[own], expected)
+            later = LATER[part][own]
+            assert np.array_equal(found[own][later], expected[later])
 
 
 # -- the store -----------------------------------------------------------------------------------
@@ -355,10 +442,10 @@ def test_threads_take_turns(tmp_path):
 def test_a_failed_first_use_stores_no_model(tmp_path):
     store = ModelStore(tmp_path)
     with (
-        pytest.raises(ValueError, match="NaN"),
+        pytest.raises(ValueError, match="inf"),
         store.locked("k", lambda key: model_of(9)) as model,
     ):
-        model.partial_fit([[np.nan, 0.0]], [1.0])
+        model.partial_fit([[np.inf, 0.0]], [1.0])
     assert "k" not in store and len(store) == 0
     with pytest.raises(KeyError), store.locked("k"):
         pass
@@ -416,34 +503,15 @@ def test_an_interrupted_call_has_learned_all_its_rows(tmp_path, monkeypatch):
     assert [stopped.store.notes(key) for key in stopped] == [twin.store.notes(key) for key in twin]
 
 
-def test_a_second_interruption_does_not_wait():
-    from pronk.core.runtime import deferred_interrupts
-
-    reached = []
-
-    def pressed_twice():
-        with deferred_interrupts():
-            signal.raise_signal(signal.SIGINT)
-            reached.append(1)
-            signal.raise_signal(signal.SIGINT)
-            reached.append(2)
-
-    with pytest.raises(KeyboardInterrupt):
-        pressed_twice()
-    assert reached == [1] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_invalid_rows_raise():
-    with pytest.raises(ValueError, match=r"X has shape \(3,\), but the keys must be in column 0"):
-        split_keys(np.zeros(3), 0)
-    with pytest.raises(ValueError, match="the keys must be in column 5"):
-        split_keys(np.zeros((3, 2)), 5)
-    with pytest.raises(ValueError, match="X must hold numbers beside the keys"):
-        checked_rows([["a", 1]], None)
-    with pytest.raises(ValueError, match="X must have rows and columns beside the keys"):
-        checked_rows(np.zeros((3, 0)), None)
-    rows = np.array([[0.0, 2.0], [1.0, 0.0]])
-    assert np.array_equal(checked_rows(scipy.sparse.csr_array(rows), 2), rows)
+def test_rows_that_are_refused_and_sparse_rows():
+    keyed = Keyed(pronk.PKAWVRegressor(random_state=0))
+    with pytest.raises(ValueError, match="0 feature"):
+        keyed.predict_then_learn(np.zeros((3, 0)), np.zeros(3), keys=[1, 2, 3])
+    rows = np.eye(3)
+    dense = Keyed(pronk.PKAWVRegressor(random_state=0))
+    expected = dense.predict_then_learn(rows, np.ones(3), keys=[1, 1, 1])
+    found = keyed.predict_then_learn(scipy.sparse.csr_array(rows), np.ones(3), keys=[1, 1, 1])
+    assert np.array_equal(found, expected)
 
 
 def test_keys_without_a_model():
@@ -454,6 +522,52 @@ def test_keys_without_a_model():
     with pytest.raises(KeyError):
         keyed["c"]
     assert "Keyed(" in repr(keyed)
+    assert keyed.predict(X[:2], ["c", "d"]) == pytest.approx(X[:, 0].mean())
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_new_key_starts_from_what_the_other_keys_have_learned(tmp_path, labels):
+    """In any cut, after a call that raises, and from a saved folder, to the same bits."""
+    y = np.where(LABELS == "high", "warm", "cold") if labels else 288.0 + 5.0 * Y
+    kind = pronk.PKAWVClassifier if labels else pronk.PKAWVRegressor
+    template = kind(budget=8, random_state=3)
+    expected, _ = naive(of_key(template), X, y, KEYS)
+    model = Keyed(template, folder=tmp_path / "models", shards=3, cache_size=2)
+    found = []
+    for t in range(ROWS):
+        with pytest.raises(ValueError, match="inf"):
+            model.predict_then_learn([[0.0, np.inf]], y[:1], ["z"])
+        found.append(model.predict_then_learn(X[t : t + 1], y[t : t + 1], KEYS[t : t + 1]))
+        if t in (0, 1, 2, 40):
+            model.close()
+            model = pronk.load(tmp_path / "models")
+    found = np.concatenate(found)
+    once = Keyed(template).predict_then_learn(X, y, KEYS)
+    assert np.array_equal(found[~LATER], once[~LATER])
+    if labels:
+        assert (once == expected).all()
+    else:
+        np.testing.assert_allclose(once[~LATER], expected[~LATER], rtol=1e-12, atol=0)
+        assert once[0] == 0.0 and (once[~LATER][1:] > 280).all()
+    copy = tmp_path / "copy"
+    model.save(copy)
+    assert (pronk.load(copy).predict(X[:1], ["z"]) == model.predict(X[:1], ["z"])).all()
+
+
+def test_an_older_folder_has_no_targets_of_all_keys(tmp_path):
+    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=3), folder=tmp_path)
+    model.partial_fit(X, Y, KEYS)
+    model.close()
+    header = json.loads((tmp_path / "store.json").read_text())
+    for prior in (7, {"rows": -1, "total": 0.0}, {"rows": 1}, {"rows": 1, "total": "x"}):
+        header["metadata"]["prior"] = prior
+        (tmp_path / "store.json").write_text(json.dumps(header))
+        with pytest.raises(StoreError, match=r"damaged|cannot be opened"):
+            pronk.load(tmp_path)
+    del header["metadata"]["prior"]
+    (tmp_path / "store.json").write_text(json.dumps(header))
+    model = pronk.load(tmp_path)
+    assert model.predict(X[:1], ["z"]).tolist() == [0.0] and model.n_seen_ == ROWS
 
 
 @pytest.mark.parametrize(

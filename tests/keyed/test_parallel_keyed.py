@@ -67,15 +67,16 @@ def test_a_repeated_task_learns_nothing_twice(tmp_path, labels):
     keyed = Keyed(template(labels), folder=tmp_path, shards=1)
     ParallelKeyed(keyed, None)
     task, keys = ShardTask(str(tmp_path), 0, 0, 100), Keys.from_values(KEYS)
-    first = learn_shard(task, keys, X, targets)
-    again = learn_shard(task, keys, X, targets)
+    firsts = keyed.count_targets(targets)[1]
+    first = learn_shard(task, keys, X, targets, firsts)
+    again = learn_shard(task, keys, X, targets, firsts)
     assert np.array_equal(first, again) and first.dtype == again.dtype
     assert keyed.n_seen_ == ROWS
     keyed.close()
     with pytest.raises(StoreError, match="other rows"):
-        learn_shard(ShardTask(str(tmp_path), 0, 7, 100), keys, X, targets)
+        learn_shard(ShardTask(str(tmp_path), 0, 7, 100), keys, X, targets, firsts)
     with pytest.raises(StoreError, match="damaged"):
-        learn_shard(task, keys[:5], X[:5], targets[:5])
+        learn_shard(task, keys[:5], X[:5], targets[:5], firsts[:5])
 
 
 def test_a_worker_lost_before_its_commit_changes_nothing(tmp_path, monkeypatch):
@@ -83,18 +84,20 @@ def test_a_worker_lost_before_its_commit_changes_nothing(tmp_path, monkeypatch):
     ParallelKeyed(keyed, None)
     task, keys = ShardTask(str(tmp_path), 0, 0, 1), Keys.from_values(KEYS)
 
+    firsts = keyed.count_targets(Y)[1]
+
     def lost(*_):
         raise RuntimeError("lost")
 
     with monkeypatch.context() as patch:
         patch.setattr("pronk.keyed.store.Shard.commit", lost)
         with pytest.raises(RuntimeError, match="lost"):
-            learn_shard(task, keys, X, Y)
+            learn_shard(task, keys, X, Y, firsts)
     assert len(keyed) == 0
     keyed.close()
     alone = Keyed(template(), shards=1)
     expected = alone.predict_then_learn(X, Y, KEYS)
-    assert np.array_equal(learn_shard(task, keys, X, Y), expected)
+    assert np.array_equal(learn_shard(task, keys, X, Y, firsts), expected)
     assert notes(keyed) == notes(alone)
 
 
@@ -103,7 +106,8 @@ def test_a_task_waits_for_a_shard_that_is_in_use(tmp_path, monkeypatch):
     ParallelKeyed(keyed, None)
     opened = keyed.store.shard(0)
     monkeypatch.setattr(workers.time, "sleep", lambda _: keyed.store.close())
-    assert len(learn_shard(ShardTask(str(tmp_path), 0, 0, 1), Keys.from_values(KEYS), X, Y)) == ROWS
+    task, firsts = ShardTask(str(tmp_path), 0, 0, 1), keyed.count_targets(Y)[1]
+    assert len(learn_shard(task, Keys.from_values(KEYS), X, Y, firsts)) == ROWS
     assert opened is not keyed.store.shard(0)
 
 

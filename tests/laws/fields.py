@@ -1,6 +1,7 @@
 """Change one field of a model file and its checksum: the file works, or loading it raises.
 
-    python fields.py SEED FIRST LAST      files FIRST .. LAST-1; one line a file, as it is tried
+    python fields.py GROUP SEED FIRST LAST      files FIRST .. LAST-1 of a group of models
+                                                (GROUPS); one line a file, as it is tried
 
 A file that kills or hangs the process must not take its judge along, so `judge` runs batches of
 files in processes of their own, watches them, and goes on after the file that ended one.
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 import pronk
+from laws import stages
 from laws.cases import CASES, Case
 from pronk.data import Prepared
 from pronk.estimators import files
@@ -34,43 +37,69 @@ MEMORY, PATIENCE = 6 << 30, 120
 #: What a number may become.
 NUMBERS = (0, -1, 1, 2, 3, 7, 2**31, 2**53, 2**63, 10**30, -(10**9), 0.5, 1e300, -1e-300, 5e-324)
 #: What may happen to an array.
-WAYS = ["cut", "longer", "shape", "dtype", "value", "values", "scale", "swap", "other", "empty"]
+WAYS = ["cut", "longer", "shape", "dtype", "value", "values", "column", "scale", "swap", "other"]
+WAYS += ["empty"]
 OTHERS = (None, True, False, "", "nan", [], {}, [1], {"a": 1}, float("nan"), float("inf"))
 
 
+#: Name, header and arrays of a file.
+Original = tuple[str, dict[str, Any], dict[str, Any]]
+
+
 @cache
-def originals() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Return header and arrays of a file of every learner, and of some with a scaler."""
+def originals(group: str = "learners") -> list[Original]:
+    """Return the files of a group of models."""
+    return GROUPS[group]()
+
+
+def _learners() -> list[Original]:
+    """Return a file of every learner, and of some with a scaler."""
     found = []
     for case in CASES:
         # Enough rows for points, full budgets, open blocks, and two stages of the default learner;
         # and few, before its first stage.
         for rows in (90, 6):
             learner = case.make().partial_fit(*_rows(case, rows))
-            found.append((f"{case.id}-{rows}", *_parts(learner)))
+            found.append((f"{case.id}-{rows}", *parts(learner)))
     for scaler in ("minmax", "standard", "robust"):
         plain = pronk.FOGDRegressor(n_features=10, random_state=0)
         learner = Prepared(plain, scale=scaler, missing="mean", scale_target="none")
         learner.partial_fit(*_rows(CASES[0], 600))
-        found.append((f"scaled-{scaler}", *_parts(learner)))
+        found.append((f"scaled-{scaler}", *parts(learner)))
     numbers, labels = CASES[0], next(case for case in CASES if case.classes == 3)
     plain = pronk.PKAWVRegressor(features="taylor")
     around = pronk.Intervals(plain).partial_fit(*_rows(numbers, 90))
-    found.append(("intervals", *_parts(around)))
+    found.append(("intervals", *parts(around)))
     plain = pronk.PKAWVClassifier(features="taylor")
     around = pronk.Calibrated(plain).partial_fit(*_rows(labels, 90))
-    found.append(("calibrated", *_parts(around)))
+    found.append(("calibrated", *parts(around)))
     return found
+
+
+def _stages() -> list[Original]:
+    """Return files of the default learner at its later stages, and of rows that wait."""
+    return [(name, *parts(model)) for name, model in stages.models()]
+
+
+GROUPS = {"learners": _learners, "stages": _stages}
 
 
 def _rows(case: Case, n: int) -> Any:
     return case.stream(n)
 
 
-def _parts(learner: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts(learner: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of a learner's file."""
     data = files.to_bytes(learner)
     end = 8 + int.from_bytes(data[:8], "little")
     return json.loads(json.loads(data[8:end])["__metadata__"]["pronk"]), load_arrays(data)
+
+
+def packed(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """Return a file with a right checksum."""
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"pronk": text, "sha256": files.digest(text, arrays)}
+    return save_arrays(arrays, metadata=metadata)
 
 
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -85,24 +114,25 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def changed(number: int, seed: int = 0) -> tuple[str, bytes]:
+def changed(number: int, seed: int = 0, group: str = "learners") -> tuple[str, bytes]:
     """Return what is changed in file ``number``, and its bytes with a right checksum."""
     rng = np.random.default_rng([seed, number])
-    name, header, arrays = originals()[number % len(originals())]
+    name, header, arrays = originals(group)[number % len(originals(group))]
     header, arrays = copy.deepcopy(header), dict(arrays)
-    if arrays and rng.random() < 0.6:
-        field = str(rng.choice(sorted(arrays)))
+    names, places = sorted(arrays), leaves({"params": header["params"], "state": header["state"]})
+    if name.startswith("pending") and rng.random() < 0.6:  # what waits, not its model
+        names = [field for field in names if not field.startswith("state/model/")]
+        places = [place for place in places if place[:2] != ("state", "model")]
+    if names and rng.random() < 0.6:
+        field = str(rng.choice(names))
         what = _change_array(arrays, field, rng)
     else:
-        places = leaves({"params": header["params"], "state": header["state"]})
         place = places[int(rng.integers(len(places)))]
         if rng.random() < 0.03:
             place = (str(rng.choice(["format", "class", "pronk", "params", "state"])),)
         field = "/".join(str(step) for step in place)
         what = _change_leaf(header, place, rng)
-    text = json.dumps(header, sort_keys=True)
-    metadata = {"pronk": text, "sha256": files.digest(text, arrays)}
-    return f"{name} {field} {what}", save_arrays(arrays, metadata=metadata)
+    return f"{name} {field} {what}", packed(header, arrays)
 
 
 def _change_array(arrays: dict[str, Any], field: str, rng: np.random.Generator) -> str:
@@ -120,13 +150,17 @@ def _change_array(arrays: dict[str, Any], field: str, rng: np.random.Generator) 
         kinds = [np.float32, np.int32, np.int64, np.uint8, np.bool_, np.float16, np.float64]
         with np.errstate(all="ignore"):
             array = array.astype(kinds[int(rng.integers(len(kinds)))])
-    elif what in ("value", "values") and flat.size:
+    elif what in ("value", "values", "column") and flat.size:
         values = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e18, -1, 0, 1e-320, 2**40, 0.5, 1e8]
-        values += [1e75, 1e140, -1e150, 1e160]
-        count = 1 if what == "value" else flat.size
+        values += [1e75, 1e140, -1e150, 1e160, 1e12, -1e30]
         value = values[int(rng.integers(len(values)))]
+        columns = array.shape[-1] if array.ndim else 1
+        first = (
+            0 if what == "values" else int(rng.integers(columns if what == "column" else flat.size))
+        )
+        step = {"value": flat.size, "values": 1, "column": columns}[what]
         with np.errstate(all="ignore"):
-            flat[rng.choice(flat.size, count, replace=False)] = np.array([value]).astype(flat.dtype)
+            flat[first::step] = np.array([value]).astype(flat.dtype)
         array = flat.reshape(array.shape)
     elif what == "scale":
         with np.errstate(all="ignore"):
@@ -148,12 +182,15 @@ def _change_leaf(header: Any, place: tuple[Any, ...], rng: np.random.Generator) 
         header = header[step]
     old = header[last]
     draw = rng.random()
-    if draw < 0.1:
+    if draw < 0.1 - 0.05 * isinstance(header, list):
         del header[last]
         return "removed"
     if draw < 0.2 and isinstance(header, dict):
         header["surprise"] = 1
         return "extra"
+    if draw < 0.15 and isinstance(header, list):
+        header.insert(last, copy.deepcopy(old))
+        return "twice"
     if draw < 0.25:
         deep: Any = 1
         for _ in range(int(rng.choice([50, 900]))):
@@ -181,20 +218,8 @@ def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
         return "refused" if str(error).startswith("file") and "\n" not in str(error) else "unclear"
     except Exception as error:
         return f"load: {type(error).__name__}: {error}"
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.5, 1.5, (60, learner.n_features_in_))
     try:
-        for rows in (slice(0, 1), slice(1, 8), slice(8, 60)):
-            values = learner.predict(X[rows])
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                return "NaN"
-            try:
-                again = files.from_bytes(files.to_bytes(learner), "file").predict(X[rows])
-            except Exception as error:
-                return f"again: {type(error).__name__}: {error}"
-            if not np.array_equal(again, values):
-                return "again: other predictions"
-            learner.partial_fit(X[rows], np.resize(_targets(learner), len(X[rows])))
+        return _work_with_pending(learner) if isinstance(learner, pronk.Pending) else _work(learner)
     except ValueError as error:
         # A step size or bandwidth that a user may set as well, and what then happens; or a scaler
         # that has seen numbers of quite another size, beside which these rows are too large.
@@ -204,35 +229,87 @@ def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
         return "works" if known else f"work: {type(error).__name__}: {error}"
     except Exception as error:
         return f"work: {type(error).__name__}: {error}"
-    return "works"
+
+
+#: Rows of the calls after a file was loaded.
+CALLS = slice(0, 1), slice(1, 8), slice(8, 60)
+
+
+def _new_rows(columns: int) -> Any:
+    return np.random.default_rng(0).uniform(-1.5, 1.5, (60, columns))
+
+
+def _work(learner: Any) -> str:
+    """Predict, save, load and learn; return "works", or what should not happen."""
+    X = _new_rows(learner.n_features_in_)
+    for rows in CALLS:
+        values = learner.predict(X[rows])
+        outcome = _judged(learner, values, lambda again, rows=rows: again.predict(X[rows]))
+        if outcome:
+            return outcome
+        learner.partial_fit(X[rows], np.resize(_targets(learner), len(X[rows])))
+    return _judged(learner, learner.predict(X[:9]), lambda again: again.predict(X[:9])) or "works"
+
+
+def _work_with_pending(pending: Any) -> str:
+    """Do as `_work`, and learn the rows that wait, of each call a part of the oldest ones."""
+    waits = next((len(row) for row, _ in pending._rows.values()), 2)
+    X = _new_rows(getattr(pending.model, "n_features_in_", waits))
+    for number, rows in enumerate(CALLS):
+        waiting = pending.ids[: 2 + len(pending.ids) // 3]
+        new = [f"new {number} {i}" for i in range(len(X[rows]))]
+        values = pending.predict(X[rows], new)
+        other = [f"other {name}" for name in new]
+        outcome = _judged(
+            pending, values, lambda again, rows=rows, other=other: again.predict(X[rows], other)
+        )
+        if outcome:
+            return outcome
+        ids = [*waiting, *new]
+        pending.learn(ids, np.resize(_targets(pending.model), len(ids)), unknown="skip")
+    values = pending.predict(X[:9], range(10**6, 10**6 + 9))
+    again = lambda again: again.predict(X[:9], range(2 * 10**6, 2 * 10**6 + 9))  # noqa: E731
+    return _judged(pending, values, again) or "works"
+
+
+def _judged(learner: Any, values: Any, predict: Callable[[Any], Any]) -> str:
+    """Return what is wrong with predictions, and with those of the learner saved and loaded."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        return "NaN"
+    try:
+        again = predict(files.from_bytes(files.to_bytes(learner), "file"))
+    except Exception as error:
+        return f"again: {type(error).__name__}: {error}"
+    return "" if np.array_equal(again, values) else "again: other predictions"
 
 
 def _targets(learner: Any) -> Any:
-    if hasattr(learner, "classes_"):
-        return learner.classes_
+    if learner.__sklearn_tags__().estimator_type == "classifier":
+        fitted = learner.__sklearn_is_fitted__()
+        return learner.classes_ if fitted else np.array(["a", "b"])
     outputs = getattr(learner, "_outputs", 1)
     return np.sin(np.arange(60.0)) if outputs == 1 else np.zeros(1)
 
 
-def judge(count: int, seed: int, batch: int = 1000) -> Counter[str]:
+def judge(count: int, seed: int, batch: int = 1000, group: str = "learners") -> Counter[str]:
     """Load files 0 .. count-1 in other processes; return how many have each outcome."""
     outcomes: Counter[str] = Counter()
     first = 0
     while first < count:
         last = min(first + batch, count)
-        tried = _run(seed, first, last)
+        tried = _run(group, seed, first, last)
         for line in tried[0]:
             outcomes[line] += 1
         first += len(tried[0])
         if tried[1] and first < last:  # the process ended at this file
-            outcomes[f"{tried[1]}: {changed(first, seed)[0]}"] += 1
+            outcomes[f"{tried[1]}: {changed(first, seed, group)[0]}"] += 1
             first += 1
     return outcomes
 
 
-def _run(seed: int, first: int, last: int) -> tuple[list[str], str]:
+def _run(group: str, seed: int, first: int, last: int) -> tuple[list[str], str]:
     """Return the outcomes of a batch up to its end, and how its process ended if it failed."""
-    command = [sys.executable, __file__, str(seed), str(first), str(last)]
+    command = [sys.executable, __file__, group, str(seed), str(first), str(last)]
     folder = str(Path(__file__).parents[1])
     paths = os.pathsep.join([folder, *sys.path])
     process = subprocess.Popen(
@@ -253,12 +330,12 @@ def main() -> None:
     import faulthandler
     import resource
 
-    seed, first, last = (int(word) for word in sys.argv[1:4])
+    group, (seed, first, last) = sys.argv[1], (int(word) for word in sys.argv[2:5])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    originals()
+    originals(group)
     for number in range(first, last):
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        what, data = changed(number, seed)
+        what, data = changed(number, seed, group)
         field = what.split()[1]
         outcome = attempt(data, field.startswith("params"), "preparation/scaler" in field)
         good = outcome in ("refused", "works")

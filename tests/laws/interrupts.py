@@ -17,13 +17,14 @@ import numpy as np
 
 import pronk
 from laws.cases import Case
+from pronk import _interrupts
 from pronk.core import runtime
 from pronk.core.runtime import limited
 from pronk.estimators import calls
 
 #: The folder of the package; a clone of the project may have any name.
 PACKAGE = os.path.join(os.path.dirname(pronk.__file__), "")
-UNTRACED = runtime.__file__, calls.__file__
+UNTRACED = runtime.__file__, calls.__file__, _interrupts.__file__
 
 
 class Lines:
@@ -47,7 +48,7 @@ class Lines:
 
     def run(self, call: Callable[[], Any]) -> bool:
         """Return whether the call was stopped."""
-        before, inside = sys.gettrace(), limited._inside
+        before, inside = sys.gettrace(), bool(limited._inside)
         sys.settrace(self)
         try:
             call()
@@ -55,7 +56,7 @@ class Lines:
             return True
         finally:
             sys.settrace(before)
-            if limited._inside > inside == 0:  # stopped at the start of `Limit.__exit__`
+            if limited._inside and not inside:  # stopped at the start of `Limit.__exit__`
                 limited.forget()  # or BLAS would keep one thread in all later tests
         return False
 

@@ -205,26 +205,23 @@ def test_saving_and_resuming_changes_no_bit(case, way, tmp_path):
 
 def refused_calls(case, X, y):
     """(what is wrong, rows, targets, a word of the error)."""
-    bad_nan, bad_inf, huge = X.copy(), X.copy(), X.copy()
-    bad_nan[7, 1], bad_inf[3, 0], huge[5, 1] = np.nan, -np.inf, 1e200
-    yield "NaN", bad_nan, y, "row 7"
+    bad_sign, bad_inf, huge = X.copy(), X.copy(), X.copy()
+    bad_sign[7, 1], bad_inf[3, 0], huge[5, 1] = np.inf, -np.inf, 1e200
+    yield "inf", bad_sign, y, "row 7"
     yield "infinity", bad_inf, y, "row 3"
     yield "overflow", huge, y, "row 5"
     yield "columns", X[:, :1], y, "features"
     yield "length", X, y[:-1], "rows"
     yield "one dimension", X[:, 0], y, "2D"
-    yield "text", np.full(X.shape, "a"), y, "convert|numeric|string"
+    yield "text", np.full(X.shape, "a"), y, "not a number"
     yield "no y", X, None, "y"
     if case.task == "regression":
-        missing = y.copy()
-        missing[9] = np.nan
-        yield "missing target", X, missing, "row 9"
+        endless = y.copy()
+        endless[9] = np.inf
+        yield "endless target", X, endless, "row 9"
         yield "text target", X, np.full(len(X), "a"), "y|float"
         yield "three dimensions", X, y.reshape(-1, 1, 1), "y"
     else:
-        missing = y.astype(object)
-        missing[9] = None
-        yield "missing label", X, missing, "row 9"
         yield "continuous label", X, np.linspace(0, 1, len(X)), "label"
         yield "two columns", X, np.column_stack((y, y)), "y"
 
@@ -238,8 +235,8 @@ def test_refused_input_leaves_the_state_as_it_was(case):
             learner.partial_fit(X, y)
         before = state_of(learner)
         for what, rows, targets, word in refused_calls(case, X, y):
-            if what == "columns" and not started:
-                continue  # the first call says how many there are
+            if what in ("columns", "text") and not started:
+                continue  # the first call says how many there are, and of what kind
             with pytest.raises(ValueError, match=word):
                 learner.predict_then_learn(rows, targets)
             assert state_of(learner) == before, what

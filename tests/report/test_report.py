@@ -131,20 +131,20 @@ def test_the_command_shows_how_rows_were_prepared(found):
     chosen = replace(
         found.comparison, unlabelled=7, preparing=Preparing(encoding="hash", slots=5),
         reading=replace(
-            found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="mean",
+            found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="error",
             header=False, query="select 1",
         ),
         learners=[ComparedLearner("online-kernel", "online-kernel", {}, "none")],
     )  # fmt: skip
     said = command(chosen)
     for text in (
-        "--columns a,b", "--categorical b", "--encoding hash --slots 5", "--missing mean",
+        "--columns a,b", "--categorical b", "--encoding hash --slots 5", "--missing error",
         "--no-header", "--query 'select 1'",
     ):  # fmt: skip
         assert text in said
     assert "--scale" not in said and "--scale minmax" in command(found.comparison)
     settings = " ".join(settings(replace(found, comparison=chosen)).values())
-    for text in ("7 without a label", "5 slots each", "the mean", "minmax; none for online-kernel"):
+    for text in ("7 without a label", "5 slots each", "minmax; none for online-kernel"):
         assert text in settings
 
 

@@ -1,5 +1,6 @@
 """The report of one run, and the same figures from Python."""
 
+import copy
 import json
 import re
 
@@ -13,8 +14,13 @@ import pronk
 from pronk.cli import main
 from pronk.evaluate import Evaluation
 from pronk.evaluate.metrics import ALL
+from pronk.evaluate.models import Forecast
 from pronk.evaluate.pictures import pictures
+from pronk.evaluate.trace import RECENT, SAMPLE, Trace
+from pronk.report.page import vega_lite_version
 from pronk.report.run_page import chart
+
+CLOSE = {"rtol": 1e-9, "atol": 1e-12}
 
 
 def evaluated(task, rows=600, **options):
@@ -38,18 +44,113 @@ def test_figures_show_the_losses():
     evaluation = evaluated("regression")
     found = {picture.name: picture for picture in pictures(evaluation.trace)}
     assert {"loss", "so-far", "residuals", "against"} <= set(found)
-    own, guess = found["so-far"].curves
+    own, guess, last = found["so-far"].curves
+    assert [curve.name for curve in (own, guess, last)] == ["learner", "running mean", "last value"]
     assert own.y[-1] == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
     assert guess.y[-1] == pytest.approx(evaluation.trace.baseline_scores.values()["mse"], rel=1e-9)
+    assert last.y[-1] == pytest.approx(evaluation.trace.repeat_scores.values()["mse"], rel=1e-9)
     means, rows = found["loss"].curves[0].y, np.diff([0, *found["loss"].curves[0].x])
-    assert (means * rows).sum() / 600 == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
+    assert (means * rows).sum() / 599 == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
     assert found["loss"].alarms == [alarm.row for alarm in evaluation.trace.alarms]
+
+
+def with_intervals(rows=6000, coverage=0.9, share=0.9):
+    """A trace of rows whose intervals contain y with a given probability."""
+    rng = np.random.default_rng(0)
+    trace = Trace(False, False, coverage)
+    y = rng.normal(size=rows)
+    low = np.where(rng.uniform(size=rows) < share, y - 1, y + 1)
+    for i in range(0, rows, 500):
+        part = slice(i, i + 500)
+        ends = np.column_stack((low, low + 2))[part]
+        trace.add(y[part], Forecast(y[part] + 0.1, intervals=ends), 0)
+    return trace, y, low
+
+
+@pytest.mark.parametrize("rows", [200, 6000])
+def test_y_and_its_prediction_come_first(rows):
+    trace, y, low = with_intervals(rows)
+    found = pictures(trace)
+    assert [picture.name for picture in found if picture.first] == ["recent"] == [found[0].name]
+    prediction, target = found[0].curves
+    kept = min(rows, RECENT)
+    np.testing.assert_array_equal(target.x, np.arange(rows - kept, rows) + 1)
+    np.testing.assert_array_equal(target.y, y[-kept:])
+    np.testing.assert_array_equal(prediction.y, y[-kept:] + 0.1)
+    np.testing.assert_array_equal(prediction.band[0], low[-kept:])
+    whole = [picture for picture in found if picture.name == "stream"]
+    assert len(whole) == (rows > RECENT)
+    for picture in whole:  # every row at a distance of the stride
+        rows_drawn = picture.curves[1].x.astype(int)
+        assert len(rows_drawn) <= SAMPLE and set(np.diff(rows_drawn)) == {trace.sample.stride}
+        np.testing.assert_array_equal(picture.curves[1].y, y[rows_drawn - 1])
+
+
+def test_a_trace_goes_on_from_its_state_and_from_that_of_an_earlier_version():
+    trace, y, _ = with_intervals()
+    other, early = Trace(False, False, 0.9), Trace(False, False, 0.9)
+    state = trace.to_state()
+    other._load(copy.deepcopy(state))
+    np.testing.assert_array_equal(other.recent, trace.recent)
+    # An earlier version had neither the last rows nor the losses of the last value.
+    del state["recent"]
+    state["segments"]["sums"] = np.delete(state["segments"]["sums"], 2, axis=1)
+    early._load(state)
+    assert early.coverage == trace.coverage and len(early.recent) == 0
+    names = {picture.name: [c.name for c in picture.curves] for picture in pictures(early)}
+    assert names["loss"] == ["learner", "running mean"] and "recent" not in names
+    early.add(y[:9], Forecast(y[:9], intervals=np.column_stack((y, y))[:9]), 0)
+    assert len(early.recent) == 9
+
+
+def test_coverage_is_drawn_over_enough_rows_with_its_noise():
+    coverage = {p.name: p for p in pictures(with_intervals()[0])}["coverage"]
+    measured, nominal = coverage.curves
+    assert np.diff(measured.x, prepend=0).min() >= 400
+    low, high = nominal.band
+    np.testing.assert_allclose(
+        high - 0.9, 1.96 * np.sqrt(0.09 / np.diff(measured.x, prepend=0)), **CLOSE
+    )
+    assert np.mean((low <= measured.y) & (measured.y <= high)) > 0.8
+    low, high = (wrong := pictures(with_intervals(share=0.8)[0]))[4].curves[1].band
+    assert wrong[4].name == "coverage" and (wrong[4].curves[0].y < low).all()
+    short = {p.name: p for p in pictures(with_intervals(300)[0])}["coverage"]
+    assert 2 <= len(short.curves[0].x) <= 3
+
+
+def test_weights_have_the_share_of_the_challenger():
+    class Learner:
+        experts_ = ()
+        changes_ = ()
+
+    def expert(factor, weight, learner="incumbent"):
+        return {"factor": factor, "alpha": 1.0, "weight": weight, "learner": learner}
+
+    trace, learner = with_intervals()[0], Learner()
+    for i, share in enumerate([0.0, 0.25, 0.75]):
+        learner.experts_ = [expert(1, 0.6 * (1 - share)), expert(2, 0.4 * (1 - share))]
+        learner.experts_ += [expert(k, share / 20, "challenger") for k in range(20)]
+        trace.observe_model(1000 * (i + 1), learner)
+    experts = {p.name: p for p in pictures(trace)}["experts"]
+    first, *others = experts.curves
+    assert first.name == "challenger, all experts"
+    np.testing.assert_allclose(first.y, [0, 0.25, 0.75], **CLOSE)
+    assert [c.name for c in others] == ["bandwidth x1, alpha 1", "bandwidth x2, alpha 1"]
+    np.testing.assert_allclose(sum(c.y for c in experts.curves), 1, **CLOSE)
+    learner.experts_ = [expert(3, 1.0)]  # the challenger has replaced the other learner
+    learner.changes_ = [{"end": 500}, {"end": 3500}, {"end": None}]
+    trace.observe_model(6000, learner)
+    first = {p.name: p for p in pictures(trace)}["experts"].curves[0]
+    np.testing.assert_allclose(first.x, [1000, 2000, 3000, 3500, 3500, 6000], **CLOSE)
+    np.testing.assert_allclose(first.y, [0, 0.25, 0.75, 0.75, 0, 0], **CLOSE)
 
 
 def test_a_figure_in_a_notebook():
     params = {"loss": "logistic"}
     evaluation = evaluated("classification", probabilities=True, params=params)
     figure = evaluation.plot()
+    below = "600 rows, the first not scored (no label was known)"
+    assert figure.get_supxlabel() == below and below in evaluation._repr_html_()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert "Labels and predictions" in titles and "Calibration of the probabilities" in titles
     html = evaluation._repr_html_()
@@ -59,10 +160,19 @@ def test_a_figure_in_a_notebook():
 
 
 def test_every_picture_is_valid_vega_lite():
-    for task in ("regression", "classification"):
-        for picture in pictures(evaluated(task).trace):
+    traces = [*(evaluated(task).trace for task in ("regression", "classification"))]
+    for trace in [*traces, with_intervals()[0]]:
+        for picture in pictures(trace):
             spec = chart(picture)
             altair.Chart.from_dict(spec)  # checks it against the schema
+            version = vega_lite_version()
+            assert spec["$schema"].endswith(f"/v{version.partition('.')[0]}.json")
+            # Vega-Lite warns of a layer without data, and if two legends of a field differ.
+            layers = spec["layer"] if picture.counts is None else []
+            assert all(layer["data"]["values"] for layer in layers)
+            encodings = [layer["encoding"] for layer in layers]
+            legends = [e[k]["legend"] for e in encodings for k in ("color", "strokeDash") if k in e]
+            assert all(legend == legends[0] for legend in legends)
             assert json.loads(json.dumps(spec, allow_nan=False)) == spec
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from driving import bits, created, infer, label, learn, opened
 from numpy.testing import assert_allclose
@@ -43,7 +44,7 @@ def test_a_large_group_is_learned_in_portions_and_an_error_affects_no_other(
         alone.writer.group([again])
         if isinstance(again.outcome, Answer) and isinstance(work.outcome, Answer):
             found, wanted = work.outcome.prediction, again.outcome.prediction
-            assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+            assert_allclose(np.array(found, float), np.array(wanted, float), rtol=1e-9, atol=1e-9)
     before = bits(service)
     service.close()
     replayed = opened(tmp_path)

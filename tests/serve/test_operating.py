@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from driving import created, learn, opened
+from driving import bits, crashed, created, learn, opened
 from serving import Site
 from typer.testing import CliRunner
 
@@ -19,6 +20,7 @@ from helpers import pronk_run
 from pronk.cli.app import app
 from pronk.serve import Client
 from pronk.serve.http.app import App
+from pronk.serve.online import RECOVERING
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens, TokensError, given_tokens
 
@@ -151,14 +153,14 @@ def test_the_port_is_open_while_the_models_are_recovered(tmp_path: Path, monkeyp
     before.writer.group([learn(before, "1", [1.0, 2.0], 3.0)])
     before.close()
     begun, go_on = threading.Event(), threading.Event()
-    whole = Service._recover
+    whole = Service._restored
 
     def patient(self: Service, row: Any) -> Any:
         begun.set()
         assert go_on.wait(60)
         return whole(self, row)
 
-    monkeypatch.setattr(Service, "_recover", patient)
+    monkeypatch.setattr(Service, "_restored", patient)
     site = Site(tmp_path, recover=False)
     try:
         assert begun.wait(60)
@@ -174,11 +176,112 @@ def test_the_port_is_open_while_the_models_are_recovered(tmp_path: Path, monkeyp
             assert reply.status == 503 and reply.headers["retry-after"] == "1"
         assert site.call("GET", "/v2/models", token=None).status == 401
         go_on.set()
-        assert Client(f"http://127.0.0.1:{site.port}", site.token).model("m")["rows"] == 1
+        client = Client(f"http://127.0.0.1:{site.port}", site.token)
+        while not (found := client.model("m"))["ready"]:  # opened, and its journal is replayed
+            assert found["reason"] == RECOVERING
+        assert found["rows"] == 1
+        site.app._recovering.join()
         assert site.call("GET", "/v2/health/ready", token=None).status == 200
     finally:
         go_on.set()
         site.stop()
+
+
+def _several(folder: Path) -> dict[str, bytes]:
+    """Leave a folder with three models after a crash; return their bits."""
+    before = opened(folder)
+    for name, rows in (("a", 30), ("b", 10), ("c", 20)):
+        created(before, name)
+        for i in range(rows):
+            before.writer.group([learn(before, str(i), [i / 7, 2.0], float(i % 3), name)])
+    found = {name: bits(before, name) for name in "abc"}
+    crashed(before)
+    return found
+
+
+def test_a_model_is_ready_while_others_are_recovered(tmp_path: Path, monkeypatch: Any) -> None:
+    expected = _several(tmp_path)
+    order: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+    whole = Service._catch_up
+
+    def patient(self: Service, online: Any) -> None:
+        order.append(online.name)
+        if online.name == "a":
+            begun.set()
+            assert go_on.wait(60)
+        whole(self, online)
+
+    monkeypatch.setattr(Service, "_catch_up", patient)
+    site = Site(tmp_path, recover=False)
+    try:
+        assert begun.wait(60)
+        assert order == ["b", "c", "a"]  # those with few rows to replay first
+        for name in "bc":
+            assert bits(site.service, name) == expected[name]
+            assert site.call("GET", f"/v2/models/{name}/ready").status == 200
+            assert site.call("POST", f"/v2/models/{name}/infer", {"row": [1, 2]}).status == 200
+            body = {"id": "new", "row": [1, 2], "label": 3}
+            assert site.call("POST", f"/v2/models/{name}/learn", body).status == 200
+        assert site.call("POST", "/v2/models/b/snapshot").status == 200
+        assert site.call("GET", "/v2/health/ready", token=None).status == 503
+        assert site.call("GET", "/v2/models/a").json["reason"] == "it is being recovered"
+        for method, call in (
+            ("GET", "/ready"),
+            ("POST", "/infer"),
+            ("POST", "/learn"),
+            ("POST", "/snapshot"),
+            ("POST", "/rollback"),
+            ("DELETE", ""),
+        ):
+            body = {"row": [1, 2], "label": 3} if call == "/learn" else {"row": [1, 2]}
+            given = body if call in ("/infer", "/learn") else None
+            reply = site.call(method, f"/v2/models/a{call}", given)
+            assert reply.status == 503 and reply.headers["retry-after"] == "1", call
+            assert call == "/ready" or "it is being recovered" in reply.error
+        assert site.call("PUT", "/v2/models/A", {"columns": 2}).status == 409
+        go_on.set()
+        client = Client(f"http://127.0.0.1:{site.port}", site.token)
+        assert client.infer("a", [[1, 2]])["version"] == 30
+        assert bits(site.service, "a") == expected["a"]
+        for _ in range(6000):
+            if client.ready():
+                break
+            time.sleep(0.01)
+        assert client.ready()
+    finally:
+        go_on.set()
+        site.stop()
+    again = opened(tmp_path)
+    assert [again.model(name).scores.rows for name in "abc"] == [30, 11, 21]
+    again.close()
+
+
+def test_a_server_that_is_stopped_while_others_are_recovered_keeps_what_was_learned(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    expected = _several(tmp_path)
+    begun = threading.Event()
+    whole = Service._catch_up
+
+    def patient(self: Service, online: Any) -> None:
+        if online.name == "a":
+            begun.set()
+            assert self.stopping.wait(60)
+        whole(self, online)
+
+    monkeypatch.setattr(Service, "_catch_up", patient)
+    site = Site(tmp_path, recover=False)
+    assert begun.wait(60)
+    body = {"id": "new", "row": [1, 2], "label": 3}
+    assert site.call("POST", "/v2/models/b/learn", body).status == 200
+    site.stop()
+    assert site.app.failure is None
+    monkeypatch.undo()
+    again = opened(tmp_path)
+    assert again.model("b").scores.rows == 11
+    assert {name: bits(again, name) for name in "ac"} == {name: expected[name] for name in "ac"}
+    again.close()
 
 
 def test_a_server_that_is_stopped_while_it_recovers_ends_in_order(
@@ -189,14 +292,14 @@ def test_a_server_that_is_stopped_while_it_recovers_ends_in_order(
     before.writer.group([learn(before, "1", [1.0, 2.0], 3.0)])
     before.close()
     begun = threading.Event()
-    whole = Service._recover
+    whole = Service._restored
 
     def patient(self: Service, row: Any) -> Any:
         begun.set()
         assert self.stopping.wait(60)
         return whole(self, row)
 
-    monkeypatch.setattr(Service, "_recover", patient)
+    monkeypatch.setattr(Service, "_restored", patient)
     site = Site(tmp_path, recover=False)
     assert begun.wait(60)
     site.stop()

@@ -61,10 +61,23 @@ def test_events_describe_the_server_and_the_chosen_model(site: Site) -> None:
     connection.close()
     found = json.loads(line.removeprefix(b"data: "))
     assert found["model"]["curve"]["ends"] == [20] and found["model"]["rows"] == 20
+    assert found["model"]["unpredicted"] == 1
+    assert found["model"]["metric"] == found["models"][0]["metric"] == "mean squared error"
     assert found["server"]["queue"] == 0
     assert found["model"]["events"] == [] and found["models"][0]["alarms"] == 0
     assert 0 < found["model"]["p50"] <= found["model"]["p99"]
     assert site.call("GET", "/v2/events", token=None).status == 401
+
+
+def test_the_table_of_models_has_a_cell_for_every_header(site: Site) -> None:
+    page, script, style = (
+        site.call("GET", path, token=None).body.decode() for path in ("/", "/page.js", "/page.css")
+    )
+    headers = re.findall(r"<th>([^<]*)</th>", page)
+    assert f"i < {len(headers) - 1};" in script
+    # A phone shows the columns up to the baselines.
+    hidden = re.search(r"td:nth-child\(n\+(\d+)\) { display: none; }", style)
+    assert hidden is not None and headers[int(hidden[1]) - 2] == "last label"
 
 
 def test_a_rise_of_the_loss_is_an_alarm_on_the_page_and_survives_a_snapshot() -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from driving import bits, crashed, created, infer, label, learn, opened
 
+import pronk
 from pronk.serve.rows import Answer, pack_kept, unpack_kept
+from pronk.serve.spec import read_upload
 
 LATE = 5
 
@@ -37,24 +39,23 @@ def test_baselines_know_the_labels_that_the_prediction_knew(tmp_path: Path, task
     drive(service, X, y)
     # The definition: which labels were known when a row was predicted, in order of arrival.
     known: list[Any] = []
-    losses: list[list[float]] = []
+    losses: dict[int, list[float]] = {}
     for i, value in enumerate(y):
-        last = known[-1] if known else (None if labels else 0.0)
-        counts = {one: known.count(one) for one in dict.fromkeys(known)}
-        naive = max(counts, key=lambda one: counts[one]) if known else None
-        average = naive if labels else (float(np.mean(known)) if known else 0.0)
-        score = (lambda p, v=value: p != v) if labels else (lambda p, v=value: (p - v) ** 2)
-        losses.append([float(score(average)), float(score(last))])
+        if known:
+            counts = {one: known.count(one) for one in dict.fromkeys(known)}
+            average = max(counts, key=lambda one: counts[one]) if labels else np.mean(known)
+            score = (lambda p, v=value: p != v) if labels else (lambda p, v=value: (p - v) ** 2)
+            losses[i] = [float(score(average)), float(score(known[-1]))]
         if i % 4 == 3:
             known.append(value)
         before = i - LATE
         if before >= 0 and before % 4 != 3:
             known.append(y[before])
     arrived = [i for i in range(150) if i % 4 == 3 or i + LATE < 150]
-    expected = np.mean([losses[i] for i in arrived], axis=0)
+    expected = np.mean([losses[i] for i in arrived if i in losses], axis=0)
     found = service.model("m").scores.metrics()
     name = "error" if labels else "mse"
-    assert found["rows"] == len(arrived)
+    assert found["rows"] == len(arrived) and found["unpredicted"] == 4
     if not labels:  # among equals the most frequent label is the first to be that frequent
         assert found["mse_baseline"] == pytest.approx(expected[0])
     assert found[f"{name}_repeat_last"] == pytest.approx(expected[1])
@@ -68,13 +69,57 @@ def test_a_note_says_that_the_last_label_is_better(tmp_path: Path) -> None:
     service = opened(tmp_path)
     created(service)
     rng = np.random.default_rng(1)
-    level = 100 + np.cumsum(rng.normal(size=120))
-    for i, value in enumerate(level.tolist()):
+    for i, value in enumerate([100.0, 101.0, 103.0, 104.0, 106.0]):
         row = rng.normal(size=2).tolist()  # says nothing about the label
         service.writer.group([learn(service, str(i), row, value)])
-    first, *more = service.model("m").scores.notes()
-    assert "worse than the last value: mean squared error" in "; ".join([first, *more])
+    text = "; ".join(service.model("m").scores.notes())
+    assert "worse than the last value: mean squared error" in text
     service.close()
+
+
+def test_rows_from_before_the_first_label_are_not_scored(tmp_path: Path) -> None:
+    """A target far from 0: a first prediction of 0 would be most of the loss."""
+    service = opened(tmp_path)
+    created(service, algorithm="online-kernel", parameters={"budget": 20})
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (60, 2))
+    y = (288 + 5 * X[:, 0]).tolist()
+    answers = []
+    for i, row in enumerate(X.tolist()):
+        work = learn(service, str(i), row, y[i]) if i > 3 else infer(service, str(i), row)
+        service.writer.group([work])
+        answers.append(work.outcome.prediction[0])
+    service.writer.group([label(service, str(i), y[i]) for i in range(4)])
+    assert answers[:5] == [None] * 5 and None not in answers[5:]
+    found = service.model("m").scores.metrics()
+    assert (found["rows"], found["unpredicted"]) == (60, 5)
+    assert found["mse"] == pytest.approx(np.mean((np.array(answers[5:]) - y[5:]) ** 2))
+    means = [np.mean(y[4:i]) for i in range(5, 60)]
+    assert found["mse_baseline"] == pytest.approx(np.mean((np.array(means) - y[5:]) ** 2))
+    assert service.model("m").scores.curve.rows == 55
+    service.close()
+
+
+def test_an_uploaded_model_is_scored_where_the_baselines_know_no_label(tmp_path: Path) -> None:
+    learner = pronk.make("fogd", random_state=0).partial_fit([[1.0, 2.0]] * 9, [1.0] * 9)
+    learner.save(tmp_path / "model")
+    service = opened(tmp_path / "served")
+    service.create("m", *read_upload((tmp_path / "model").read_bytes()))
+    expected = float(learner.predict([[1.0, 2.0]])[0])
+    service.writer.group([infer(service, "early", [1.0, 2.0])])
+    service.writer.group([label(service, "early", 3.0)])
+    scores = service.model("m").scores
+    found = scores.metrics()
+    assert found["unpredicted"] == 0 and found["mse"] == pytest.approx((3 - expected) ** 2)
+    assert found["mse_baseline"] is found["mse_repeat_last"] is None and scores.notes() == []
+    service.writer.group([learn(service, "now", [1.0, 2.0], 4.0)])
+    found = scores.metrics()
+    assert found["mse_baseline"] == found["mse_repeat_last"] == 1.0
+    assert scores.curve.rows == 2 and scores.compared == 1
+    service.close()
+    again = opened(tmp_path / "served")
+    assert again.model("m").scores.metrics() == found
+    again.close()
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -42,6 +42,7 @@ from pronk.aggregate.settings import (
 )
 from pronk.core.linalg import Workspace, recombined
 from pronk.core.state import (
+    LARGEST_TARGET,
     Count,
     Part,
     Parts,
@@ -82,6 +83,20 @@ class Recorded(NamedTuple):
         if self.own is not None:
             own = Row(*(part[rows] for part in self.own))
         return Recorded(self.known[rows], self.past[rows], inner, own, self.scales[rows])
+
+
+def is_within(rows: Row, limits: Array) -> NDArray[np.bool_]:
+    """Return which rows (n,) have predictions and lagged errors within a mixture's limits.
+
+    Predictions are clipped to the limits, which only grow, so lagged errors are at most their
+    distance. All are allowed some rounding.
+    """
+    low, high = limits
+    slack = 1e-6 * np.maximum(np.abs(low), np.abs(high))
+    good = (np.abs(rows.lagged) <= (high - low + slack)[:, None]).all(axis=(1, 2))
+    for part in (rows.clipped, rows.candidates, rows.final[:, None]):
+        good &= ((part >= low - slack) & (part <= high + slack)).all(axis=(1, 2))
+    return np.asarray(good)
 
 
 class Experts(Stateful):
@@ -314,6 +329,14 @@ class Experts(Stateful):
             return G
         return self.local.learn_recorded(Z, Y, G, recorded.known, recorded.own, gaps)
 
+    @property
+    def ranges(self) -> list[Array]:
+        """The ranges of targets (2, outputs) that predictions are clipped to."""
+        own = [self.mixture.limits]
+        if self.local is not None:
+            own += [self.local.mixture.limits, self.local.forest.limits]
+        return own if self.far is None else own + self.far.ranges
+
     # -- rows that wait outside (`late`) -----------------------------------------------------------
 
     def read(self, Z: Array) -> tuple[Array, Array, Array]:
@@ -377,11 +400,19 @@ class Experts(Stateful):
                     piece = recombined(piece, matrix, axis=-2 if last else -1)
                 parts[place][own] = piece
             read.used[own] = True
+        past, *mixed, scales = parts
+        scales = np.abs(scales)  # an output may have become its negation
+        inner, second = Row(*mixed[:4]), Row(*mixed[4:]) if self.local is not None else None
+        # A record comes from outside: numbers that no prediction can have are not used.
+        good = is_within(inner, self.mixture.limits)
+        if self.local is not None and second is not None:
+            good &= is_within(second, self.local.mixture.limits)
+        good &= (np.abs(past) <= (1.0 if self.signed else LARGEST_TARGET)).all(axis=1)
+        good &= ((scales > 0.0) & (scales <= LARGEST_TARGET)).all(axis=1)
+        read.used &= good
         if not read.used.any():
             return None
-        past, *mixed, scales = parts
-        second = Row(*mixed[4:]) if self.local is not None else None
-        return Recorded(read.used.copy(), past, Row(*mixed[:4]), second, scales)
+        return Recorded(read.used.copy(), past, inner, second, scales)
 
     # -- targets that arrive late (`late`) ---------------------------------------------------------
 
@@ -892,12 +923,19 @@ class Experts(Stateful):
         require(known and leads, "leader is not one of the active experts, from where there is one")
         self._set_limits()
         self._restore_spans()
+        self._require_blocks()
         if self._log is not None:
             require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
-            for group in self._groups:
-                opened = any(learner.open_rows for learner in group.learners.values())
-                require(not opened, "groups have open rows beside those of the log")
             self._replay_open_rows()
+
+    def _require_blocks(self) -> None:
+        """Raise if blocks do not end where the epoch ends; the open rows are those of a log."""
+        for group in self._groups:
+            for learner in group.learners.values():
+                length = learner.rule.block_rows(learner.size)
+                require(learner.block_length == length, "groups have blocks of another length")
+                opened = self._rows % length if self._log is None else 0
+                require(learner.open_rows == opened, "groups have other open rows than rows says")
 
     def _restore_spans(self) -> None:
         """Add the points to the spans in the batches in which they entered."""

@@ -197,6 +197,12 @@ class FarHead(Stateful):
         return [self.mixture, self.mixture.combination, self.errors, self.temperature]
 
     @property
+    def ranges(self) -> list[Array]:
+        """The ranges of targets (2, outputs) that predictions are clipped to."""
+        parts = self.mixture, self._copied, self.forest, self._copied_forest
+        return [part.limits for part in parts if part is not None]
+
+    @property
     def begun(self) -> bool:
         """Whether weights were copied, so that rows are learned and can be predicted."""
         return self._anchor > 0

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.linalg import GrowingRows, recombined
-from pronk.core.state import Rows, Stateful, checked_count, require
+from pronk.core.state import LARGEST_TARGET, Rows, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
 
@@ -204,6 +204,12 @@ class Arrived:
             self.P[own], self.last[own] = mapped[:, 0], mapped[:, 2]
             self.scales[own] = np.abs(mapped[:, 1])
             self.known[own], self.scaled[own] = (self.scales[own] > 0.0).all(axis=1), header.scaled
+
+    def leave_out(self, signed: bool) -> None:
+        """Read rows now whose record, which comes from outside, no learner can have made."""
+        most = 1.0 + 1e-6 if signed else LARGEST_TARGET  # with some rounding
+        good = (np.abs(self.P) <= most) & (self.scales <= LARGEST_TARGET)
+        self.known &= (good & (np.abs(self.last) <= 1.0)).all(axis=1)
 
     def of(self, started: int) -> ReadRows:
         """Return what an inner learner has left, which started at a row."""

@@ -648,5 +648,15 @@ class OnlineKernel(Stateful):
         if self.experts is not None:
             local = self._rows >= STAGES[-1] and self.memory > 0
             require((self.experts.local is not None) == local, "local is not there as rows says")
+            self._require_ranges(self.experts)
         scaled = held and not self.kernel.foreign
         require((self._scale is not None) == scaled, "scale is not there as rows says")
+
+    def _require_ranges(self, experts: Experts) -> None:
+        """Raise unless the ranges of targets are those of labels, or have the first mean inside."""
+        slack = 1e-9 * (1.0 + np.abs(self._level) / self._size)  # the mean is rounded
+        for low, high in experts.ranges:
+            good = (
+                (low == -1.0) & (high == 1.0) if self.signed else (low <= slack) & (high >= -slack)
+            )
+            require(good.all(), "experts have a range without the first targets")

@@ -149,6 +149,11 @@ class Forest(Stateful):
         return [int(n) for n in self._trees.trees[:, LEAVES]]
 
     @property
+    def limits(self) -> Array:
+        """The range of the targets, (2, K)."""
+        return self._trees.limits
+
+    @property
     def rows_held(self) -> int:
         """Number of rows in all leaves."""
         return int(self._pool.counts[self._slots()].sum())
@@ -192,13 +197,13 @@ class Forest(Stateful):
         """Predict rows Z (n, D) that may come next; return (n, 4, K)."""
         Z, G = np.ascontiguousarray(Z), np.ascontiguousarray(G)
         out = np.empty((len(Z), len(NAMES), G.shape[1]))
-        predict_local_rows(Z, G, self._pool, self._trees, out)
+        predict_local_rows(Z, G, self._pool, self._trees, self.new_row(), out)
         return out
 
     def new_row(self) -> LocalRow:
         """Allocate the row that `peek` fills."""
-        outputs = self._pool.Z.shape[2] // 2
-        return new_local_row(*self._trees.metrics.shape, len(self._trees.trees), outputs)
+        (metrics, columns), outputs = self._trees.metrics.shape, self._pool.Z.shape[2] // 2
+        return new_local_row(metrics, columns, len(self._trees.trees), outputs)
 
     def peek(self, z: Array, g: Array, row: LocalRow, out: Array) -> None:
         """Predict a row z (D,), given g (K,), into ``row`` and ``out`` (4, K)."""

@@ -154,17 +154,6 @@ def fill_row(row: Row, rows: Row) -> None:
         own[...] = part[0]
 
 
-@compiled
-def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
-    """Allocate a row."""
-    return Row(
-        np.empty((experts, outputs)),
-        np.empty((1 + stacks, outputs)),
-        np.empty(outputs),
-        np.empty((outputs, lags)),
-    )
-
-
 @compiled(fastmath={"contract"})
 def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
     """Predict from expert predictions p (experts, outputs); the parts go to ``row``."""
@@ -314,10 +303,10 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
 
 @compiled(unroll=False)
 def mix_rows(
-    P: Array, Y: Array, gaps: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
-) -> None:
+    P: Array, Y: Array, gaps: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row,
+    out: Array,
+) -> None:  # fmt: skip
     """Predict then learn rows: P (n, experts, outputs), Y and ``out`` (n, outputs), gaps (n,)."""
-    row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         for o in range(row.final.size):
@@ -382,9 +371,8 @@ def mix_recorded_rows(
 
 
 @compiled(unroll=False)
-def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
+def predict_rows(P: Array, signed: bool, state: Weights, row: Row, out: Array) -> None:
     """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
-    row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         for o in range(row.final.size):
@@ -524,7 +512,7 @@ class Mixture(Stateful):
         Y, gaps = np.ascontiguousarray(Y), np.ones(len(Y)) if gaps is None else gaps
         state, sums = self._state, self.combination.sums
         if self.late is None:
-            mix_rows(P, Y, gaps, self.signed, state, sums, out)
+            mix_rows(P, Y, gaps, self.signed, state, sums, self.new_row(), out)
         else:
             mix_late_rows(
                 P, Y, gaps, self.late.predicted, self.signed, state, sums, self.late.rows, out
@@ -535,7 +523,7 @@ class Mixture(Stateful):
     def predict(self, P: Array) -> Array:
         """Predict rows P (n, experts, outputs) that may come next."""
         out = np.empty((len(P), P.shape[2]))
-        predict_rows(P, self.signed, self._state, out)
+        predict_rows(P, self.signed, self._state, self.new_row(), out)
         return out
 
     def read(self, P: Array) -> Row:
@@ -572,8 +560,8 @@ class Mixture(Stateful):
 
     def new_row(self) -> Row:
         """Allocate the row that `peek` fills."""
-        outputs = self.limits.shape[1]
-        return new_row(len(self._log_w), len(self._discounts), outputs, len(self._lags))
+        shapes = self.row_shapes(len(self._log_w), self.limits.shape[1])
+        return Row(*(np.empty(shape) for shape in shapes))
 
     def peek(self, p: Array, row: Row) -> None:
         """Predict a row of expert predictions p (experts, outputs) into ``row``."""

@@ -202,8 +202,10 @@ class RecoveringKernel(Stateful):
         ``arrived`` are learned as they were predicted (`late`).
         """
         gaps = None if self.clock is None or times is None else self.clock.count(times)
-        if arrived is not None and not self.signed and self._rows + len(X) > STAGES[0]:
-            arrived.known &= arrived.scaled  # errors are in units of the error scale
+        if arrived is not None:
+            arrived.leave_out(self.signed)
+            if not self.signed and self._rows + len(X) > STAGES[0]:
+                arrived.known &= arrived.scaled  # errors are in units of the error scale
         call = _Call(X, Y, gaps, self._late, self.delay, arrived)
         first, start = self.predicted, 0
         while start < len(X):
@@ -391,20 +393,31 @@ class RecoveringKernel(Stateful):
 
     # -- the current model --------------------------------------------------------------------
 
-    def looks_far(self, rows: int, ahead: bool | None) -> bool:
-        """Return whether so many rows are predicted by the second head (`far`).
+    @property
+    def reads_past(self) -> bool:
+        """Whether past labels are read, so that rows far ahead have a second head (`far`)."""
+        return self.incumbent.far is not None
 
-        ``ahead`` None: several rows are; there is none where no past labels are read.
+    def _following(self, rows: int, ahead: bool | None) -> int:
+        """Return how many rows are predicted as the next one; those after them lie far ahead.
+
+        ``ahead`` None: the rows follow the stream in order, so it is the first row.
         """
-        return self.incumbent.far is not None and (rows > 1 if ahead is None else ahead)
+        if ahead is False or not self.reads_past:
+            return rows
+        return 0 if ahead else min(1, rows)
 
     def predict(self, X: Array, ahead: bool | None = None) -> Array:
-        """Predict one row that comes next, or rows far ahead."""
-        if self.looks_far(len(X), ahead):
-            # No class has the probability 0.
-            return self.incumbent.predict_far(X) * (SUREST if self.signed else 1.0)
-        P, _ = self._predict(X)
-        return P if self.probabilities is None else self.probabilities.predict(X, P)
+        """Predict rows that follow the stream in order: the next one, then rows far ahead."""
+        following = self._following(len(X), ahead)
+        near, far = X[:following], X[following:]
+        parts = []
+        if len(near) or not len(X):
+            P, _ = self._predict(near)
+            parts.append(P if self.probabilities is None else self.probabilities.predict(near, P))
+        if len(far):  # no class has the probability 0
+            parts.append(self.incumbent.predict_far(far) * (SUREST if self.signed else 1.0))
+        return np.concatenate(parts)
 
     def _predict(self, X: Array) -> tuple[Array, Array]:
         """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
@@ -435,11 +448,17 @@ class RecoveringKernel(Stateful):
         self, X: Array, coverage: float, ahead: bool | None = None
     ) -> tuple[Array, Array]:
         """Return predictions and half-widths of their intervals, (n, outputs)."""
-        if self.looks_far(len(X), ahead):
-            P = self.incumbent.predict_far(X)
-            return P, self.incumbent.far_half_widths(len(P), coverage)
-        P, scales = self._predict(X)
-        return P, self.intervals.half_widths(P, scales, coverage)
+        following = self._following(len(X), ahead)
+        near, far = X[:following], X[following:]
+        parts = []
+        if len(near) or not len(X):
+            P, scales = self._predict(near)
+            parts.append((P, self.intervals.half_widths(P, scales, coverage)))
+        if len(far):
+            P = self.incumbent.predict_far(far)
+            parts.append((P, self.incumbent.far_half_widths(len(P), coverage)))
+        predictions, widths = zip(*parts, strict=True)
+        return np.concatenate(predictions), np.concatenate(widths)
 
     def current_widths(self, X: Array) -> Array:
         """Return the half-widths (n, coverages, outputs) of rows that may come next; 0 for labels.
@@ -452,13 +471,16 @@ class RecoveringKernel(Stateful):
 
     def deviation(self, X: Array, ahead: bool | None = None) -> Array:
         """Return the standard deviation of y around each prediction, (n, outputs)."""
-        if self.looks_far(len(X), ahead):
-            return self.incumbent.far_deviation(len(X))
-        scales = self._predict(X)[1] * self.intervals.deviation
-        variance = self.incumbent.variance(X)
+        following = self._following(len(X), ahead)
+        near, rest = X[:following], len(X) - following
+        if not following and rest:
+            return self.incumbent.far_deviation(rest)
+        scales = self._predict(near)[1] * self.intervals.deviation
+        variance = self.incumbent.variance(near)
         if self.trial is not None and (w := self.trial.weight):
-            variance = (1.0 - w) * variance + w * self.trial.challenger.variance(X)
-        return np.asarray(np.sqrt(1.0 + variance)[:, None] * scales)
+            variance = (1.0 - w) * variance + w * self.trial.challenger.variance(near)
+        found = np.asarray(np.sqrt(1.0 + variance)[:, None] * scales)
+        return np.concatenate([found, self.incumbent.far_deviation(rest)]) if rest else found
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per expert of both learners, the largest weight first."""

@@ -169,9 +169,8 @@ class LocalRow(NamedTuple):
     p: Array
 
 
-@compiled
 def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> LocalRow:
-    """Allocate a row."""
+    """Allocate a row; not compiled, as no function that returns a named tuple is (`compiled`)."""
     return LocalRow(
         np.empty((metrics, columns), dtype=np.float32),
         np.empty(trees, dtype=np.int64),
@@ -678,9 +677,10 @@ def needs_memory(pool: Pool, trees: Trees) -> bool:
 
 
 @compiled(unroll=False)
-def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array) -> None:
+def predict_local_rows(
+    Z: Array, G: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
+) -> None:
     """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 4, K)."""
-    row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), G.shape[1])
     for t in range(len(Z)):
         predict_local_row(Z[t], G[t], pool, trees, row, out[t])
 

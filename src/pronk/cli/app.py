@@ -16,6 +16,7 @@ import typer
 from pronk._version import __version__
 from pronk.cli import screen
 from pronk.cli.options import (
+    DECIDED_BY_THE_MODEL,
     INPUT,
     KEEP,
     LEARNER,
@@ -30,12 +31,14 @@ from pronk.cli.options import (
     WEIGHT,
     AsJSON,
     Cluster,
+    CommandGroup,
     Option,
     PanelCommand,
     Seed,
     Threads,
     Workers,
     annotated,
+    check_exists,
     option,
     refuse_choices,
     with_options,
@@ -54,6 +57,7 @@ Exit codes:
 """
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Online learning with kernels: predict every row, then learn it, in one pass.",
     epilog=EXIT_CODES,
     pretty_exceptions_enable=False,
@@ -63,7 +67,9 @@ app = typer.Typer(
 
 FORMATS = "CSV, NDJSON, LIBSVM (also .gz), Parquet or Arrow file, a directory or pattern of files"
 #: Text, not a path: the address of a database may have two slashes.
-Input = Annotated[str, typer.Argument(metavar="FILE", help=f"{FORMATS}, or - for standard input.")]
+Input = Annotated[
+    list[str], typer.Argument(metavar="FILE", help=f"{FORMATS}, or - for standard input.")
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Saved model or checkpoint.")]
 
 
@@ -121,9 +127,7 @@ def demo(
     except OSError as error:
         reason = error.strerror or error
         raise CommandError(f"--output: {str(output)!r} cannot be written: {reason}") from None
-    choices = ["--categorical", "auto", "--missing", "mean"]
-    command = ["run", str(output / "rentals.csv"), "--target", "rentals", "--task", "regression"]
-    command += [*choices, "--interval", "0.9"]
+    command = ["run", str(output / "rentals.csv"), "--target", "rentals", "--interval", "0.9"]
     files = {"predictions": "predictions.csv", "save": "model.pronk", "report": "page.html"}
     for name, file in files.items():
         command += [f"--{name}", str(output / file)]
@@ -137,7 +141,7 @@ def demo(
     app(args=[*command, *(["--json"] if json else [])], standalone_mode=False)
     # In a clone the command is in .venv, which may not be on the PATH.
     name = sys.argv[0] if Path(sys.argv[0]).name == "pronk" else "pronk"
-    own = [name, "run", "FILE", "--target", "COLUMN", *choices, "--report", "page.html"]
+    own = [name, "run", "FILE", "--target", "COLUMN", "--report", "page.html"]
     show(f"\nOpen {output / 'page.html'} in a browser. The command for a file of your own:\n")
     show(f"    {shlex.join(own)}\n", "bold")
 
@@ -252,16 +256,20 @@ def run(
 
     Rows without a label are only predicted.
     """
+    check_exists(file, reading)
     from pronk.cli.run import RunOptions, run_job
     from pronk.data import Preparing, Reading
 
     if options["model"] is not None:
         own = {name: options[name] for name in ("algorithm", "param")}
-        refuse_choices("--model", {**preparing, **own, "categorical": reading["categorical"]})
+        decided = {name: reading[name] for name in DECIDED_BY_THE_MODEL}
+        refuse_choices("--model", {**preparing, **own, **decided})
+    if options["cluster"] is not None and options["by"] is None:
+        reading["missing"] = reading["missing"] or "error"  # the workers fill in nothing
     name = options.pop("algorithm") or DEFAULT_ALGORITHM
     scale = preparing["scale"] or ("none" if name == DEFAULT_ALGORITHM else "minmax")
     job = RunOptions(
-        reading=Reading(file, skip_bad=options["skip_bad"] is not None, **reading),
+        reading=Reading("\n".join(file), skip_bad=options["skip_bad"] is not None, **reading),
         preparing=Preparing(**{**preparing, "scale": scale}),
         algorithm=name,
         **options,
@@ -279,7 +287,11 @@ Examples:
 
 @app.command(cls=PanelCommand, epilog=PREDICT_EXAMPLES + EXIT_CODES)
 @with_options(
-    reading={**_target("Column of labels, to print the metrics."), **READING, **KEEP},
+    reading={
+        **_target("Column of labels, to print the metrics."),
+        **{name: one for name, one in READING.items() if name not in DECIDED_BY_THE_MODEL},
+        **KEEP,
+    },
     options={
         "output": option(
             OUTPUT,
@@ -309,7 +321,7 @@ def predict(
     from pronk.cli.predict import predict_file
     from pronk.data import Reading
 
-    predict_file(model, Reading(file, **reading), as_json=json, **options)
+    predict_file(model, Reading("\n".join(file), **reading), as_json=json, **options)
 
 
 #: The default learner, a second-order and two first-order algorithms, all bounded.
@@ -377,7 +389,7 @@ COMPARE = {
     preparing=PREPARING,
 )
 def compare(
-    file: Annotated[str, typer.Argument(metavar="FILE", help=f"{FORMATS}.")],
+    file: Annotated[list[str], typer.Argument(metavar="FILE", help=f"{FORMATS}.")],
     reading: dict[str, Any],
     options: dict[str, Any],
     preparing: dict[str, Any],
@@ -391,7 +403,9 @@ def compare(
     from pronk.cli.compare import CompareOptions, compare_learners
     from pronk.data import Reading
 
-    job = CompareOptions(reading=Reading(file, **reading), preparing=preparing, **options)
+    job = CompareOptions(
+        reading=Reading("\n".join(file), **reading), preparing=preparing, **options
+    )
     compare_learners(job, as_json=json)
 
 
@@ -406,7 +420,7 @@ def inspect(model: Model, json: AsJSON = False) -> None:
 @app.command()
 def algorithms(json: AsJSON = False) -> None:
     """List the algorithms with their cost per row and their papers."""
-    from pronk.cli.inspect import list_algorithms
+    from pronk.cli.algorithms import list_algorithms
 
     list_algorithms(as_json=json)
 

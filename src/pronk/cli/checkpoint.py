@@ -20,7 +20,7 @@ from pronk.cli.screen import CommandError
 from pronk.core.state import StateError, checked_count, require
 from pronk.data import Reading, StreamError
 from pronk.data.errors import without_secrets
-from pronk.data.opening import files_in_order, reads_once
+from pronk.data.opening import SEVERAL, files_in_order, reads_once
 from pronk.data.source import located
 from pronk.estimators.atomic import FileLock, InUse, remove_leftovers
 from pronk.estimators.files import (
@@ -199,6 +199,8 @@ def input_files(reading: Reading) -> list[Any]:
     """Return the files of an input, in order; none for standard input, pipes and queries."""
     if reading.query is not None or reads_once(reading.file):
         return []
+    if SEVERAL in reading.file:
+        return files_in_order(reading.file)
     path = located(reading.file)
     return [path] if path.is_file() else files_in_order(path)
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.table import Table
 
 from pronk.cli import screen
-from pronk.cli.models import build, open_with_target, read_setting
+from pronk.cli.models import build, check_weights, open_with_target, read_setting
 from pronk.cli.outputs import (
     check_directory,
     check_figure_tools,
@@ -50,7 +50,6 @@ from pronk.evaluate.comparison_run import (
 )
 from pronk.evaluate.formatting import mean_and_deviation, microseconds, size
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.models import supports_weights
 from pronk.evaluate.study import run
 
 
@@ -81,7 +80,7 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
     _check_outputs(options, read)
     stream = _open(reading)
     comparison = _comparison(options, stream, names)
-    _check_weight(comparison)
+    _check_weight(comparison, stream)
     if reading.time is not None and options.order == "random":
         raise CommandError("--time needs --order given: rows must be in the order of time")
     with screen.warnings_as_notes(console):
@@ -238,16 +237,12 @@ def _check_outputs(options: CompareOptions, read: Origins) -> None:
         check_directory("--figures", options.figures)
 
 
-def _check_weight(comparison: Comparison) -> None:
-    """Raise if a learner does not support sample weights."""
+def _check_weight(comparison: Comparison, stream: FileStream) -> None:
+    """Raise if a learner does not support the sample weights of the first rows."""
     if comparison.reading.weight is None:
         return
     for one in comparison.learners:
-        if not supports_weights(one.build(comparison.task, 0)):
-            raise CommandError(
-                f"--weight: {one.label} does not support sample weights; choose others with "
-                "--algorithms, such as pkawv-nystrom,b-kons,fogd,nogd"
-            )
+        check_weights(stream.head(64)[2], one.build(comparison.task, 0), one.label)
 
 
 def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
@@ -339,11 +334,12 @@ def _print(found: Results) -> None:
     runs = "1 run" if comparison.runs == 1 else f"{comparison.runs} runs"
     order = "in the given order" if comparison.order == "given" else "each in its own random order"
     without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
+    blind = f", the first {found.unpredicted:,} not scored" if found.unpredicted else ""
     title = f"{Path(comparison.file).name}, target {comparison.target}"
     console.print(title, style="bold", markup=False)
     console.print(
         f"{comparison.task}{inferred}; {comparison.rows:,} rows of {len(comparison.columns)} "
-        f"columns{without}; {runs}, {order}\n",
+        f"columns{without}{blind}; {runs}, {order}\n",
         markup=False,
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -393,6 +389,7 @@ def as_dict(
         "task": comparison.task,
         "rows": comparison.rows,
         "unlabelled": comparison.unlabelled,
+        "unpredicted": found.unpredicted,
         "order": comparison.order,
         "scale": comparison.scale,
         "runs": comparison.runs,

@@ -13,7 +13,6 @@ from pronk.cli.models import learned_inputs
 from pronk.cli.scale_out import KeyedRun
 from pronk.data import Prepared
 from pronk.estimators.files import CHECKPOINT, load, read_header
-from pronk.estimators.registry import algorithms
 from pronk.evaluate import held_bytes
 from pronk.evaluate.formatting import number, setting, size
 from pronk.keyed.store import FORMAT
@@ -173,52 +172,3 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
 def _certificate(held: dict[str, Any]) -> str:
     bound = "none known" if held["bound"] is None else number(held["bound"])
     return f"regret {number(held['regret'])}, bound {bound}"
-
-
-# -- `pronk algorithms` --------------------------------------------------------------------------
-
-
-def list_algorithms(*, as_json: bool) -> None:
-    """Print every algorithm with its use, tasks, cost and paper."""
-    known = list(algorithms().values())
-    if as_json:
-        screen.print_json(
-            {
-                algorithm.name: {
-                    "use": algorithm.use,
-                    "tasks": list(algorithm.tasks),
-                    "bounded": algorithm.bounded,
-                    "time": algorithm.time,
-                    "memory": algorithm.memory,
-                    "paper": algorithm.paper,
-                    "params": algorithm.params,
-                }
-                for algorithm in known
-            }
-        )
-        return
-    papers = list(dict.fromkeys(algorithm.paper for algorithm in known))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("name", style="bold", no_wrap=True)
-    table.add_column("use it for")
-    for title in ("task", "time per row", "bounded", "paper"):
-        table.add_column(title, justify="right" if title == "paper" else "left")
-    for algorithm in known:
-        table.add_row(
-            algorithm.name,
-            algorithm.use,
-            "".join(task[0].upper() for task in algorithm.tasks),
-            algorithm.time,
-            "yes" if algorithm.bounded else "",
-            str(papers.index(algorithm.paper) + 1),
-        )
-    console = screen.output()
-    console.print(table)
-    console.print(
-        "\nR regression, C classification; bounded: time and memory per row stop growing; "
-        "t rows so far, d columns, B the budget, j, m, s, N points, r, L features. "
-        "--json adds memory and parameters.\n",
-        style="dim",
-    )
-    for i, paper in enumerate(papers, 1):
-        console.print(f"{i:>2} {paper}", style="dim", markup=False)

@@ -14,13 +14,13 @@ import numpy as np
 from pronk.cli.checkpoint import input_files
 from pronk.cli.scale_out import KeyedRun, key_errors, with_key
 from pronk.cli.screen import CommandError
+from pronk.columns.dates import DATE, TIME
+from pronk.columns.values import CATEGORY, NUMBER, NUMERIC
 from pronk.core.state import checked_count, require
 from pronk.data import FileStream, Prepared, Reading, StreamError
-from pronk.data.dates import DATE, TIME
 from pronk.data.opening import open_source, reads_once
 from pronk.data.prepared import around
 from pronk.data.stream import FILL_IN
-from pronk.data.values import CATEGORY, NUMBER, NUMERIC
 from pronk.estimators import files
 from pronk.estimators.registry import find, make, make_for_key
 from pronk.evaluate.models import predicts_labels
@@ -39,10 +39,27 @@ def build(
         raise CommandError(f"--algorithm: {error}; see --task") from None
     if "random_state" in params:
         raise CommandError("--param: give random_state as --seed")
+    if per_key and params.get("delay"):
+        raise CommandError("--param delay with --by counts the rows of a key: use --delay")
     try:
         return (make_for_key if per_key else make)(name, task, random_state=seed, **params)
     except (TypeError, ValueError) as error:
         raise CommandError(f"--param: {error}") from None
+
+
+def check_weights(weights: Any, learner: Any, name: str, start: int = 0) -> None:
+    """Raise for a weight other than 0 and 1 if the learner counts every row once."""
+    if weights is None or learner._accepts_weights():
+        return
+    given = np.asarray(weights)
+    given = given if given.ndim == 1 else given[:, 0]
+    other = (given != 0.0) & (given != 1.0)
+    if other.any():
+        row = int(other.argmax())
+        raise CommandError(
+            f"--weight: {name} has only the weights 0 and 1, got {given[row]:g} at row "
+            f"{start + row} (counting from 0); choose another learner, such as pkawv-nystrom"
+        )
 
 
 def read_setting(text: str) -> tuple[str, Any]:
@@ -244,7 +261,9 @@ def saved_model(path: Path) -> Prepared | KeyedRun:
     return KeyedRun.load(path) if path.is_dir() else around(files.load(path))
 
 
-def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:
+def open_for_model(
+    model: Any, path: Path, reading: Reading, rows: int | None = None, *, as_given: bool = False
+) -> FileStream:
     """Open the rows of a file with the columns that a model expects.
 
     Columns are found by the model's names, or are those of ``reading.columns`` in its order.
@@ -253,11 +272,6 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
         reading = with_key(reading, model.by)
     names, kinds = _columns(model)
     fills = getattr(model, "missing", "error")
-    if reading.missing == "mean" and fills != "mean":
-        raise CommandError(
-            f"--missing: {str(path)!r} has learned without missing values and has no means to "
-            "fill in; train it with --missing mean"
-        )
     given = [name for text in reading.columns for name in text.split(",")] or names or []
     if len(given) not in (0, len(kinds)):
         raise CommandError(
@@ -275,7 +289,7 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
         task=task_of(model),
     )
     with key_errors(getattr(model, "by", None)):
-        stream = chosen.open(rows=rows)
+        stream = chosen.open(rows=rows, as_given=as_given)
     outputs = outputs_of(model)
     if stream.targets and len(stream.targets) != outputs:
         known = (model.__dict__.get("training_record_") or {}).get("target")
@@ -298,7 +312,7 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
                 f"a {known}"
             )
     if isinstance(model, Prepared | KeyedRun):
-        stream.orders = model.orders_
+        stream.read_dates_as(model.orders_)
     return stream
 
 

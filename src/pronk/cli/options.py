@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import inspect
 import operator
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from pronk._hints import did_you_mean
 from pronk.cli.screen import CommandError
 
 #: Panels of the help, in the order in which it shows them.
 INPUT, LEARNER, OUTPUT, RESUME, SCALE_OUT = "Input", "Learner", "Output", "Resume", "Scale-out"
+
+
+class CommandGroup(TyperGroup):
+    """Commands in which the end of a file is a failure.
+
+    Typer takes EOFError for the user's, who ends a dialogue; there is none.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise CommandError(f"failed: EOFError: {error}", 1) from error
 
 
 class PanelCommand(TyperCommand):
@@ -66,12 +81,14 @@ def option(
     *,
     short: str | None = None,
     default: Any = None,
+    value: Callable[[Any], Any] | None = None,
     **more: Any,
 ) -> Option:
     """Return an option of a table; its name is that of its field.
 
     ``kind`` is a type that Typer reads; `list` is a repeatable option, whose value is a tuple of
-    texts. Without a default the value may be None. ``more`` are arguments of `typer.Option`.
+    texts. Without a default the value may be None. ``value`` converts what was given, and ``more``
+    are arguments of `typer.Option`.
     """
     several = kind is list
     type_ = list[str] if several else kind
@@ -82,7 +99,12 @@ def option(
         names = [f"--{name.replace('_', '-')}", *([short] if short else [])]
         return Annotated[type_, typer.Option(*names, **more)]
 
-    return Option(annotation, default, _as_tuple) if several else Option(annotation, default)
+    read = value or (_as_tuple if several else _as_given)
+    return Option(annotation, default, read)
+
+
+def _as_given(value: Any) -> Any:
+    return value
 
 
 def _as_tuple(texts: Sequence[str] | None) -> tuple[str, ...]:
@@ -140,13 +162,24 @@ READING = {
     "columns": option(INPUT, list, "Use only these columns, in this order.", "COLUMN,.."),
     "drop": option(INPUT, list, "Ignore these columns.", "COLUMN,.."),
     "categorical": option(
-        INPUT, list, "Columns of categories; auto: every text column except dates.", "COLUMN,.."
+        INPUT,
+        list,
+        "Columns of categories, such as codes; auto, which is the default, adds every text column "
+        "except dates.",
+        "COLUMN,..",
+        value=lambda given: _as_tuple(given) or None,
     ),
     "missing": option(
         INPUT,
         Literal["error", "mean"],
-        "Missing values: stop with an error, or fill in the mean so far.",
-        default="error",
+        "Missing values: stop with an error, or fill in the mean so far, which is the default.",
+    ),
+    "strict": option(
+        INPUT,
+        bool,
+        "Guess nothing: stop with an error at text that --categorical does not name and at "
+        "missing values.",
+        default=False,
     ),
     "dates": option(
         INPUT,
@@ -156,21 +189,28 @@ READING = {
     ),
     "limit": option(INPUT, int, "Stop after N rows.", min=1),
     "delimiter": option(
-        INPUT, str, "Delimiter of a CSV file, if it is not a comma; \\t for a tab.", "CHARACTER"
+        INPUT,
+        str,
+        "Delimiter of a CSV file; \\t for a tab. Default: found by the first lines.",
+        "CHARACTER",
     ),
     "decimal": option(
-        INPUT, str, "Decimal mark in a CSV file: a point or a comma.", "CHARACTER", default="."
+        INPUT,
+        str,
+        "Decimal mark in a CSV file: a point or a comma. Default: found by the first lines.",
+        "CHARACTER",
     ),
     "na": option(
         INPUT,
         list,
-        "Text that means missing in a CSV file, besides NA, null, ..; repeatable.",
+        "Text, or a number, that means missing in a CSV file, besides NA, null, ..; repeatable.",
         "TEXT",
     ),
     "charset": option(
         INPUT,
         str,
-        "Text encoding, such as latin-1. Default: UTF-8, or UTF-16 with a byte-order mark.",
+        "Text encoding, such as latin-1. Default: UTF-8, UTF-16 with a byte-order mark, or else "
+        "cp1252.",
         "NAME",
     ),
     "header": switch_off(INPUT, "The CSV file has no header; its columns are named x0, x1, .."),
@@ -178,6 +218,8 @@ READING = {
         INPUT, str, "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:..", "SQL"
     ),
 }
+#: What a saved model has decided.
+DECIDED_BY_THE_MODEL = ("categorical", "missing", "strict")
 #: Further fields of `Reading` for commands that learn.
 TASK = {
     "task": option(
@@ -239,7 +281,7 @@ def refuse_choices(because: str, given: Mapping[str, Any]) -> None:
     """Raise if an option is given that a saved model has already decided."""
     for name, value in given.items():
         default = PREPARING[name].default if name in PREPARING else None
-        if value not in (None, (), default):
+        if value not in (None, (), False, default):
             raise CommandError(
                 f"--{name.replace('_', '-')} cannot be given with {because}: the model has its own"
             )
@@ -306,3 +348,15 @@ AsJSON = Annotated[
         "--json", help="Print one JSON object instead of a table.", rich_help_panel=OUTPUT
     ),
 ]
+
+
+def check_exists(files: Sequence[str], reading: Mapping[str, Any]) -> None:
+    """Raise at once if a file does not exist, before the libraries that read it are loaded."""
+    for name in files:
+        remote = "://" in name or name == "-" or reading.get("query") is not None
+        if remote or set(name) & set("*?[") or os.path.lexists(name):
+            continue
+        folder = Path(name).parent
+        beside = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+        hint = did_you_mean(Path(name).name, beside, cutoff=0.75)
+        raise CommandError(f"file {name!r} does not exist{hint}")

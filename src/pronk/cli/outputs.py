@@ -249,7 +249,8 @@ class BadRowsFile(AppendedFile):
 class MetricsFile(AppendedFile):
     """The file of `--metrics`: a record every so many rows, in CSV or NDJSON.
 
-    A record is flat: when it was written (UTC), the rows so far, each metric over all rows and, as
+    A record is flat: when it was written (UTC), the rows so far, how many of them had no label, how
+    many came before the first learned label and are not scored, each metric over all rows and, as
     ``recent_NAME``, over the window, for several targets also ``NAME_TARGET``, then time, points,
     bytes, the number of drift alarms so far, and how often a new learner has replaced the old one
     after a change.
@@ -288,6 +289,7 @@ def as_row(record: Record, alarms: int, swaps: int, targets: Sequence[str] = ())
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "rows": record.rows,
         "unlabelled": record.unlabelled,
+        "unpredicted": record.unpredicted,
         **record.metrics,
         **{f"recent_{name}": value for name, value in record.windowed.items()},
         **{f"{name}_{target}": v for target, own in each for name, v in own.items()},

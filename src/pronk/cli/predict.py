@@ -23,10 +23,9 @@ from pronk.cli.predictions import (
 )
 from pronk.cli.scale_out import KeyedRun
 from pronk.cli.screen import CommandError
+from pronk.columns.preparation import notes
 from pronk.core.checks import without_label
 from pronk.data import FileStream, Reading, StreamError
-from pronk.data.errors import without_secret
-from pronk.data.preparation import notes
 from pronk.estimators import files
 from pronk.evaluate.formatting import number
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
@@ -52,12 +51,10 @@ def predict_file(
         check_ending(output, "--output")
     model: Any = KeyedRun.load(path) if path.is_dir() else files.load(path)
     keyed = isinstance(model, KeyedRun)
-    if keyed and interval is not None:
-        raise CommandError("--interval: the models of --by have no intervals")
     task = task_of(model)
     labels = task == "classification"
     check_interval(interval, task, model)
-    stream = open_for_model(model, path, reading)
+    stream = open_for_model(model, path, reading, as_given=True)
     scored = stream.target is not None
     shares = labels and probabilities and not keyed and has_probabilities(model)
     layout = PredictionColumns(
@@ -69,7 +66,7 @@ def predict_file(
         kept=stream.kept_types(),
         names=target_names(model, stream),
     )
-    adapter = BlockAdapter(model, labels, shares, interval, ahead=True)
+    adapter = BlockAdapter(model, labels, shares, interval, ahead=None)
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:
@@ -85,15 +82,16 @@ def predict_file(
                 stack.enter_context(written)
                 written.start()
             if isinstance(model, KeyedRun):
-                model.set_keys(kept)
+                X = model.with_keys(X, kept)
             forecast = adapter.predict(X)
             rows += len(X)
             written.write(y if scored else None, forecast, kept)
             if scored:
                 _score(averages, y, forecast.values)
     if isinstance(model, KeyedRun) and model.without_model:
-        text = f"{model.without_model:,} rows have a key without a model; their prediction is "
-        screen.note(text + ("no label" if labels else "0"), screen.messages())
+        text = f"{model.without_model:,} rows have a key without a model; their prediction is the "
+        what = "most frequent label" if labels else "mean of the targets"
+        screen.note(f"{text}{what} of all keys", screen.messages())
     for text in notes(stream.columns_became()):
         screen.note(text, screen.messages())
     if output is None:
@@ -103,7 +101,7 @@ def predict_file(
         screen.print_json(
             {
                 "model": str(path),
-                "file": without_secret(reading.file),
+                "file": reading.name,
                 "rows": rows,
                 "task": task,
                 "target": stream.target,

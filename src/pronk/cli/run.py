@@ -15,6 +15,7 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import checkpoint_record, damage_reported, locked
 from pronk.cli.models import (
     build,
+    check_weights,
     input_contents,
     learned_inputs,
     open_for_model,
@@ -47,7 +48,7 @@ from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
 from pronk.evaluate.comparison_run import warm_up
-from pronk.evaluate.models import supports_times, supports_weights
+from pronk.evaluate.models import supports_times
 from pronk.evaluate.progressive import long_piece
 from pronk.keyed import Keyed
 
@@ -90,9 +91,6 @@ def run_job(job: RunOptions, *, as_json: bool) -> None:
 def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     console = screen.messages()
     check_parallel(job)
-    if job.cluster and job.by is None and job.preparing.scale_target == "auto":
-        # The workers of a cluster learn unscaled targets.
-        job = replace(job, preparing=replace(job.preparing, scale_target="none"))
     chosen: dict[str, Any] = {}
     if job.model is None:
         model, stream, chosen = _new_model(job, stack)
@@ -202,6 +200,16 @@ def check_job(job: RunOptions) -> None:
         raise CommandError("--again needs --model, or --by with --save: other runs start over")
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep needs --predictions, to which the columns are copied")
+    unused = {
+        ("--no-probabilities", "--predictions"): not job.probabilities and job.predictions is None,
+        ("--metrics-every", "--metrics"): job.metrics is None
+        and job.metrics_every != RunOptions.metrics_every,
+        ("--checkpoint-every", "--checkpoint"): job.checkpoint is None
+        and job.checkpoint_every != RunOptions.checkpoint_every,
+    }
+    for (option, needed), found in unused.items():
+        if found:
+            raise CommandError(f"{option} has no effect without {needed}")
     outputs = {
         # One model per key: a folder.
         "--save": None if job.by or keyed else job.model if job.save is None else job.save,
@@ -292,11 +300,8 @@ def _resumes(job: RunOptions) -> bool:
 
 
 def _check_weight(stream: FileStream, model: Any, name: str) -> None:
-    if stream.weight is not None and not supports_weights(model):
-        raise CommandError(
-            f"--weight: {name} does not support sample weights; choose another learner, such as "
-            "--algorithm pkawv-nystrom"
-        )
+    if stream.weight is not None:
+        check_weights(stream.head(64)[2], model.learner, name)
 
 
 def _check_times(job: RunOptions, stream: FileStream, model: Any) -> None:
@@ -311,8 +316,6 @@ def _check_times(job: RunOptions, stream: FileStream, model: Any) -> None:
             f"--time: {name} does not forget by time; use the default learner, or one with a "
             "half-life in time, such as --algorithm kernel-awv --param half_life=1h"
         )
-    if job.delay and not hasattr(learner, "delay"):
-        raise CommandError(f"--time excludes --delay with {name}; the default learner has both")
 
 
 def _with_bandwidth(chosen: dict[str, Any], model: Any) -> dict[str, Any]:

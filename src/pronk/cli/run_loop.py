@@ -25,7 +25,7 @@ from pronk.cli.checkpoint import (
     input_files,
     without_part,
 )
-from pronk.cli.models import LearnedFile, LearnedInput, add_input
+from pronk.cli.models import LearnedFile, LearnedInput, add_input, check_weights
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -430,7 +430,7 @@ class RunLoop:
             if self.files.predictions is not None and len(block.y):
                 self.files.kept.add(block.kept)
             if isinstance(self.model, KeyedRun) and len(block.y):
-                self.model.set_keys(block.kept)
+                block = block._replace(X=self.model.with_keys(block.X, block.kept))
             yield partial(self._block, block)
 
     def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
@@ -459,6 +459,8 @@ class RunLoop:
     def _block(self, block: Block) -> None:
         self._records = []
         if len(block.y):
+            if self.stream.weight is not None:
+                check_weights(block.weights, self.model.learner, self.job.algorithm, self.position)
             self._records = self.evaluation.feed(block.X, block.y, block.weights)
         self.position = block.position
         self.files.write_bad_rows(block.bad)

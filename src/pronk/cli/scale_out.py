@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from pronk.cli.screen import CommandError
 from pronk.cluster.pool import CALL, NoWorkersError, reads_rows_here
+from pronk.columns.values import NUMERIC
 from pronk.data import Prepared, Preparing, Reading, StreamError
-from pronk.data.values import NUMERIC
 from pronk.estimators import files
+from pronk.estimators.targets import scales_targets
 from pronk.evaluate.models import set_jobs
 from pronk.evaluate.progressive import LONG_PIECE
 from pronk.keyed import Keyed, StoreError
@@ -41,18 +42,20 @@ def check_parallel(job: RunOptions) -> None:
     chosen = [name for name, value in options if value is not None]
     if chosen[:2] == ["--workers", "--cluster"]:
         raise CommandError("--workers and --cluster exclude each other: choose one")
-    if chosen and job.delay:
-        raise CommandError(f"{chosen[0]} excludes --delay: a pass with late labels is not split")
+    split = [name for name in chosen if name != "--by"]
+    if split and job.delay:
+        raise CommandError(f"{split[0]} excludes --delay: a pass with late labels is not split")
     if job.by is not None and job.checkpoint is not None:
         raise CommandError(
             "--checkpoint excludes --by, which keeps its models in the folder of --save"
         )
-    if job.reading.weight is not None and (job.by is not None or job.cluster is not None):
-        raise CommandError(f"--weight: sample weights are not supported with {chosen[-1]}")
-    if job.reading.time is not None and chosen:
-        raise CommandError(f"--time excludes {chosen[0]}: a pass with times is not split")
-    if job.by is not None and job.interval is not None:
-        raise CommandError("--interval: the models of --by have no intervals")
+    keyed = job.by is not None
+    if job.reading.weight is not None and split and (keyed or job.cluster is not None):
+        raise CommandError(f"--weight: sample weights are not supported with {split[0]}")
+    if job.reading.time is not None and split:
+        raise CommandError(f"--time excludes {split[0]}: a pass with times is not split")
+    if keyed and split and job.interval is not None:
+        raise CommandError(f"--interval with --by excludes {split[0]}: leave one of them out")
     elsewhere = job.cluster is not None and not job.cluster.startswith("local:")
     if job.by is not None and elsewhere and job.save is None:
         raise CommandError("--by with --cluster needs --save: a folder that all workers can access")
@@ -160,7 +163,8 @@ def learner_for_cluster(model: Prepared) -> Any:
     if not plain or not set(model.kinds_) <= set(NUMERIC):
         raise CommandError(
             "--cluster: the workers read plain numbers, because scaling, filling in and categories "
-            "depend on the order of the rows; use --scale none, or --workers"
+            "depend on the order of the rows; use --scale none --scale-target none --missing error "
+            "and leave other columns out with --drop, or use --workers"
         )
     return model.learner_
 
@@ -201,7 +205,10 @@ def key_errors(by: str | None) -> Iterator[None]:
 
 
 class KeyedRun:
-    """Keyed models with the interface of a single model: `set_keys` precedes each block."""
+    """Keyed models with the interface of a single model: the last column of its rows is the key.
+
+    `with_keys` adds that column: numbers of keys in the order of their first rows.
+    """
 
     training_record_: dict[str, Any]
 
@@ -215,7 +222,7 @@ class KeyedRun:
         self.learner = learner_of(keyed.learner)
         self.without_model = 0  # rows predicted for keys without a model
         self._rows = 0
-        self._keys = Keys([], np.empty(0, dtype=np.int64))
+        self._numbers: dict[Any, int] = {}  # of the keys so far
         self._models: Any = keyed  # or workers that share the models
 
     @classmethod
@@ -238,30 +245,41 @@ class KeyedRun:
         """Close the files; models that were not saved are lost."""
         self.keyed.abandon()
 
-    def set_keys(self, kept: Any) -> None:
-        """Set the keys of the next rows."""
-        self._keys = Keys.from_values(kept.column(self.by))
-        if None in self._keys.values:
-            empty = self._keys.codes == list(self._keys.values).index(None)
+    def with_keys(self, X: NDArray[np.float64], kept: Any) -> NDArray[np.float64]:
+        """Return rows with the column of their keys."""
+        found = Keys.from_values(kept.column(self.by))
+        if None in found.values:
+            empty = found.codes == list(found.values).index(None)
             row = self._rows + int(np.argmax(empty))
             raise CommandError(
                 f"--by: column {self.by!r} is empty at row {row} (counting from 0); fill it in"
             )
-        self._rows += len(self._keys)
+        self._rows += len(found)
+        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in found.values]
+        return np.column_stack((X, np.array(numbers, dtype=np.float64)[found.codes]))
 
-    def _next_keys(self, rows: int) -> Keys:
-        taken, self._keys = self._keys[:rows], self._keys[rows:]
-        return taken
+    def _split(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], Keys]:
+        codes = X[:, -1].astype(np.int64)
+        return np.ascontiguousarray(X[:, :-1]), Keys(list(self._numbers), codes)
 
-    def predict_then_learn(self, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self._models.predict_then_learn(X, y, self._next_keys(len(y)))
-        return found
+    def predict_then_learn(self, X: NDArray[np.float64], y: NDArray[Any], **options: Any) -> Any:
+        rows, keys = self._split(X)
+        return self._models.predict_then_learn(rows, y, keys, **options)
+
+    def partial_fit(self, X: NDArray[np.float64], y: NDArray[Any], **options: Any) -> KeyedRun:
+        self.predict_then_learn(X, y, **options)
+        return self
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        keys = self._next_keys(len(X))
+        rows, keys = self._split(X)
         known = np.array([key in self.keyed for key in keys.values], dtype=bool)
         self.without_model += int(np.count_nonzero(~known[keys.codes]))
-        found: NDArray[Any] = self._models.predict(X, keys)
+        found: NDArray[Any] = self._models.predict(rows, keys)
+        return found
+
+    def predict_interval(self, X: NDArray[np.float64], coverage: float = 0.9) -> NDArray[Any]:
+        rows, keys = self._split(X)
+        found: NDArray[Any] = self._models.predict_interval(rows, coverage, keys)
         return found
 
     @contextmanager
@@ -329,6 +347,16 @@ class KeyedRun:
         if not isinstance(how, Prepared):
             return Preparing("none", scale_target="none")
         return Preparing(how.scaling_, how.encoding, how.slots, how.scale_target)
+
+    @property
+    def n_seen_(self) -> int:
+        """Rows learned so far, by all keys."""
+        return self.keyed.n_seen_
+
+    @property
+    def target_scaled_(self) -> bool:
+        """Return whether the learner of each key gets (y - mean) / deviation."""
+        return scales_targets(self.learner, self.preparing.scale_target)
 
     def __sklearn_tags__(self) -> Any:
         return self.learner.__sklearn_tags__()

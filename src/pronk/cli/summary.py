@@ -17,8 +17,8 @@ from pronk.cli.predictions import StandardOutput
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
 from pronk.cli.screen import CommandError
+from pronk.columns.preparation import columns_in_words, notes
 from pronk.data.errors import option, without_secret
-from pronk.data.preparation import columns_in_words, notes
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.formatting import number, size
@@ -27,14 +27,12 @@ from pronk.evaluate.trace import Trace, changes_of, describe_change
 
 #: Characters of the loss curve, and drift alarms that are listed.
 WIDTH, LISTED = 32, 5
-#: Rows below which no note compares a run with the baselines.
-LEAST_ROWS = 100
 
 
 def print_summary(run: RunLoop, last: Record, console: Console) -> None:
     """Print a table of the metrics, then the facts about the run."""
     job, stream = run.job, run.stream
-    title = f"{job.algorithm} on {without_secret(job.reading.file)}, target {stream.target}"
+    title = f"{job.algorithm} on {job.reading.name}, target {stream.target}"
     console.print(screen.visible(title), style="bold", markup=False)
     console.print(_metrics(run, last))
     if last.outputs:
@@ -91,7 +89,7 @@ def _facts(run: RunLoop, last: Record) -> Table:
     if changes := changes_of(run.model):
         table.add_row("recovery", _recovery(changes))
     chosen = describe_choices(run.chosen)
-    if getattr(run.model, "_targets", None) is not None and job.preparing.scale_target == "auto":
+    if run.model.target_scaled_ and job.preparing.scale_target == "auto":
         scaled = (
             "y scaled by mean and deviation of its first values (--scale-target none: unscaled)"
         )
@@ -102,6 +100,8 @@ def _facts(run: RunLoop, last: Record) -> Table:
     weighted = f", weighted by {screen.visible(stream.weight)}" if stream.weight else ""
     before = f", {run.before:,} of them learned earlier" if run.before else ""
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighted}{before}")
+    if last.unpredicted:
+        table.add_row("not scored", f"{last.unpredicted:,} at the start: no label was known yet")
     table.add_row("columns", screen.visible(columns_in_words(columns_of(run))))
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, only predicted")
@@ -113,7 +113,7 @@ def _facts(run: RunLoop, last: Record) -> Table:
         "time", f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
     )
     if getattr(getattr(run.model, "learner_", None), "reads_past_", False):
-        text = "past labels are read; several rows are predicted as rows far ahead"
+        text = "past labels are read; `predict` uses them for the next row only"
         table.add_row("predict", text)
     if isinstance(run.model, KeyedRun):
         table.add_row("keys", f"{len(run.model.keyed):,}, one model per key")
@@ -145,7 +145,10 @@ def _task(run: RunLoop) -> str:
 
 def _loss_curve(trace: Trace) -> str:
     """Return the loss along the stream as a line of bars."""
-    parts = np.array_split(trace.segments.sums, min(WIDTH, len(trace.segments.sums)))
+    sums = trace.segments.sums
+    if not len(sums):
+        return "-"
+    parts = np.array_split(sums, min(WIDTH, len(sums)))
     losses = [float(part[:, 0].sum() / part[:, -1].sum()) for part in parts]
     known = [loss for loss in losses if 0 < loss < float("inf")]
     if not known:
@@ -183,8 +186,6 @@ def _recovery(changes: list[dict[str, Any]]) -> str:
 
 def note_worse(run: RunLoop, console: Console) -> None:
     """Print a note if a baseline was better, or if past labels carry the score."""
-    if run.evaluation.rows < LEAST_ROWS:
-        return
     if carried := run.evaluation.carried_by_past_labels:
         advice = "" if run.evaluation.delay else "; if labels arrive late, measure with --delay"
         screen.note(f"{carried}{advice}", console)
@@ -215,6 +216,14 @@ def note_columns(run: RunLoop, console: Console) -> None:
             advice = f"; if it is an identifier or free text, ignore it with {give}"
         for text in notes([one]):
             screen.note(f"{text}{advice if 'slots' in text else ''}", console)
+    for word in run.stream.unmatched():
+        screen.note(f"{option('na', word)} matches no value of the input", console)
+    for why, found in run.stream.left_out.items():
+        many = f"{found['rows']:,} rows were" if found["rows"] > 1 else "1 row was"
+        screen.note(
+            f"{many} left out, because {why}: first at row {found['first']} (counting from 0)",
+            console,
+        )
 
 
 def write_page(run: RunLoop, last: Record, path: Path) -> None:
@@ -225,7 +234,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
     learner = model.learner
     params = {k: v for k, v in learner.get_params(deep=False).items() if v is not None}
     settings = {
-        "file": Path(without_secret(job.reading.file)).name,
+        "file": Path(job.reading.name).name,
         "target": str(stream.target),
         **({} if stream.weight is None else {"weight": stream.weight}),
         **({} if stream.time is None else {"time": stream.time}),
@@ -238,7 +247,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }
     report = RunReport(
-        without_secret(job.reading.file),
+        job.reading.name,
         str(stream.target),
         job.algorithm,
         len(stream.columns),
@@ -273,9 +282,10 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
     job, stream, model, trace = run.job, run.stream, run.model, run.trace
     learner = model.learner
     result = last.to_dict()
-    result["recent"] = {"rows": min(job.window, last.rows), **result.pop("windowed")}
+    scored = last.rows - last.unpredicted
+    result["recent"] = {"rows": min(job.window, scored), **result.pop("windowed")}
     found = {
-        "file": without_secret(job.reading.file),
+        "file": job.reading.name,
         "target": stream.target,
         **({} if stream.weight is None else {"weight": stream.weight}),
         **({} if stream.time is None else {"time": stream.time}),
@@ -286,7 +296,7 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
         "params": learner.get_params(deep=False),
         "chosen": run.chosen,
         "scale": job.preparing.scale,
-        "scale_target": getattr(model, "_targets", None) is not None,
+        "scale_target": model.target_scaled_,
         "seed": job.seed,
         **result,
         "memory": held_bytes(model),

@@ -1,9 +1,10 @@
 """`Calibrated`: class probabilities that follow the outcomes, around any classifier.
 
 A model's scores become a margin m in [-1, 1] per class, which is m = 2 p - 1 for a probability p
-(of a predicted label 1, of the others 0) and m = d / (|d| + u) for a decision d, u the mean of |d|
-so far. Two slopes (a, b) then follow the log loss by online Newton steps with a window of 500 rows
-(`Temperature` in `pronk.aggregate.calibration`):
+(of a predicted label 1, of the others 0; one below 0 counts as 0, and the sum as 1) and
+m = d / (|d| + u) for a decision d, u the mean of |d| so far. Two slopes (a, b) then follow the log
+loss by online Newton steps with a window of 500 rows (`Temperature` in
+`pronk.aggregate.calibration`):
 
     P_k = exp(z_k) / sum_j exp(z_j),    z_k = a log((1 + m_k) / 2) + b m_k
 
@@ -23,15 +24,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate.calibration import Temperature, newton_step
-from pronk.compat.intervals import HELD, ModelWrapper
+from pronk.columns.frames import count_rows
+from pronk.compat.intervals import HELD, ModelWrapper, refuse_times
 from pronk.compat.models import Scores, together
 from pronk.core.runtime import limited
 from pronk.core.state import require
-from pronk.data.prepared import count_rows
 from pronk.estimators.calls import own_lock
 from pronk.estimators.classifier import OUTPUTS
-from pronk.estimators.inputs import check_given, check_length, check_weights
+from pronk.estimators.inputs import check_given, check_length, check_weights, missing_labels
 from pronk.estimators.labels import MAX_CLASSES, Labels
+from pronk.estimators.prepared import with_all_classes
+from pronk.estimators.targets import joined
 
 Array = NDArray[np.float64]
 
@@ -97,8 +100,9 @@ class Calibrated(ClassifierMixin, ModelWrapper):
     # -- learning ---------------------------------------------------------------------------
 
     def predict_then_learn(
-        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None
-    ) -> Any:
+        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None,
+        times: Any = None,
+    ) -> Any:  # fmt: skip
         """Predict each row, then learn it, in order; return the predicted labels.
 
         ``output="probability"`` returns (n, classes), the classes being ``classes_`` after the call
@@ -107,6 +111,7 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         """
         if output not in OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
+        refuse_times(times, self)
         return self._learn(X, y, None, output, sample_weight)
 
     def partial_fit(
@@ -121,6 +126,9 @@ class Calibrated(ClassifierMixin, ModelWrapper):
             n = count_rows(X)
             if not n:
                 return self._no_rows(y, output)
+            missing = missing_labels(y, n)
+            if missing is not None:
+                return self._learn_labelled(X, y, missing, classes, output, sample_weight)
             before = self._known_labels(classes)
             values, known_from, after = before.receive(y, n, MAX_CLASSES)
             weights = check_weights(sample_weight, n)
@@ -129,7 +137,7 @@ class Calibrated(ClassifierMixin, ModelWrapper):
                 self._start(after.known)
             parts: list[Scores] = []
             try:
-                for scores in self._predictor_of().scores(X, values, weights):
+                for scores in self._predictor_of().scores(self._encoded(X), values, weights):
                     parts.append(scores)
             finally:
                 done = sum(len(part.values) for part in parts)
@@ -140,6 +148,33 @@ class Calibrated(ClassifierMixin, ModelWrapper):
                         values, known_from, after = before.receive(y[:done], done, MAX_CLASSES)
                     P, slopes = self._calibrate(together(parts), values, known_from, after)
             return self._answer(P, slopes, known_from, output)
+
+    def _learn_labelled(
+        self, X: Any, y: Any, missing: NDArray[np.bool_], classes: Any, output: str, weights: Any
+    ) -> Any:
+        if output == "decision":
+            raise ValueError(
+                f"y has no label (None or NaN) at row {int(missing.argmax())} (counting from 0), "
+                "which output='decision' needs; leave the row out"
+            )
+        known: list[NDArray[Any]] = []
+
+        def learn(some: Any, labels: Any, own: Any) -> Any:
+            answer = self._learn(some, labels, classes, output, own)
+            known.append(self.classes_)
+            return answer
+
+        def predict(some: Any, unknown: Any) -> Any:
+            fitted = self.__sklearn_is_fitted__()
+            known.append(self.classes_ if fitted else np.empty(0))
+            named = self.predict(some) if fitted else np.full(len(unknown), None)
+            if output == "label":
+                return named
+            shares = self.predict_proba(some) if fitted else np.empty((len(unknown), 0))
+            return shares if output == "probability" else (named, shares)
+
+        answers = self._in_runs(X, y, missing, weights, learn, predict)
+        return joined(answers) if output == "label" else with_all_classes(answers, known)
 
     def _known_labels(self, classes: Any) -> Labels:
         """Return the labels before a call; raise if ``classes`` differ from them."""
@@ -207,6 +242,7 @@ class Calibrated(ClassifierMixin, ModelWrapper):
             margins[:, there] = values[:, there] / (np.abs(values[:, there]) + unit)
             second = margins[:, 1:2] if len(found) == 2 else margins
         else:
+            values = np.maximum(values, 0.0)  # some models' probabilities are a little below 0
             total = values.sum(axis=1, keepdims=True)
             shares = np.divide(values, total, out=np.zeros_like(values), where=total > 0.0)
             margins = 2.0 * shares - 1.0
@@ -242,7 +278,7 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         check_is_fitted(self)
         if not count_rows(X):
             return np.empty((0, self._labels.outputs))
-        return self._margins(self._predictor_of().predict_scores(X), self._labels)[0]
+        return self._margins(self._predictor_of().predict_scores(self._encoded(X)), self._labels)[0]
 
     def decision_function(self, X: Any) -> Array:
         """Return margins in [-1, 1], (n,) or (n, classes); >= 0 means ``classes_[1]``."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -41,6 +41,7 @@ from pronk.aggregate.calibration import (
 )
 from pronk.aggregate.relevance import typical_distance
 from pronk.aggregate.settings import PLAIN, View
+from pronk.columns.frames import count_rows
 from pronk.compat.models import (
     NumericColumns,
     Predictor,
@@ -48,7 +49,8 @@ from pronk.compat.models import (
     is_classifier,
     predictor,
 )
-from pronk.core.kernels import Gaussian, Kernel
+from pronk.core.checks import labelled_runs, without_gaps
+from pronk.core.kernels import Gaussian
 from pronk.core.linalg import GrowingRows
 from pronk.core.runtime import limited
 from pronk.core.scales import FixedScale, without_outliers
@@ -63,16 +65,15 @@ from pronk.core.state import (
     checked_count,
     require,
 )
-from pronk.data.prepared import count_rows
 from pronk.estimators import files
 from pronk.estimators.calls import own_lock
 from pronk.estimators.inputs import (
     Parameters,
     check_targets,
     check_weights,
-    keep_keys,
-    one_row,
+    missing_labels,
 )
+from pronk.estimators.targets import joined
 
 Array = NDArray[np.float64]
 
@@ -244,6 +245,50 @@ class ErrorTracker(Stateful):
         self._error_scale.require_size()
 
 
+# -- one row of a model of another library ----
+
+
+def one_row(learner: Any, x: Any) -> Any:
+    """Return a dict or a vector as one row; the keys of a dict, in any order, name the columns."""
+    if not isinstance(x, dict):
+        return np.asarray(x, dtype=np.float64).reshape(1, -1)
+    names = _keys(learner, x)
+    missing = [name for name in names if name not in x]
+    if missing or len(x) != len(names):
+        extra = [name for name in x if name not in names]
+        raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
+    return np.array([[x[name] for name in names]], dtype=np.float64)
+
+
+def keep_keys(learner: Any, x: Any) -> None:
+    """Store the keys of a row that was learned, if the row is a dict."""
+    if isinstance(x, dict):
+        learner._keys = _keys(learner, x)
+
+
+def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
+    known = getattr(learner, "_keys", None)
+    return known or list(getattr(learner, "feature_names_in_", x))
+
+
+def rows_of(X: Any, rows: slice) -> Any:
+    """Return some rows of X in its container."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "num_rows"):  # Arrow
+        return X.slice(rows.start, rows.stop - rows.start)
+    return X[rows]
+
+
+def refuse_times(times: Any, wrapper: Any) -> None:
+    """Raise if there are times, which models of other libraries do not have."""
+    if times is not None:
+        raise ValueError(
+            f"times has no meaning for {type(wrapper).__name__}; leave it out, or use the default "
+            "learner, which has intervals and probabilities of its own"
+        )
+
+
 # -- the estimator -------------------------------------------------------------------------------
 
 
@@ -286,11 +331,37 @@ class ModelWrapper(Parameters):
 
     def _one(self, x: Any) -> Any:
         """Return one row, a dict or a vector, as rows of the model."""
-        if hasattr(self.model, "_one"):  # Prepared
-            rows: Any = self.__dict__.get("model_", self.model)._one(x)
-            return rows
+        if hasattr(self.model, "_one"):  # a pronk learner
+            model: Any = self.__dict__.get("model_", self.model)
+            rows = model._one(x)  # raises if x does not fit
+            layout = getattr(model, "layout_", None)
+            if not isinstance(x, Mapping):
+                return rows
+            named = {str(name): value for name, value in x.items()}
+            return [named if layout is None else {name: named.get(name) for name in layout.names}]
         river = not hasattr(self.model, "predict_then_learn") and hasattr(self.model, "learn_one")
         return [x] if river and isinstance(x, dict) else one_row(self, x)
+
+    def _encoded(self, X: Any, model: Any = None) -> Any:
+        """Return rows as numbers if the model is a pronk learner, else as they are."""
+        model = self.__dict__.get("model_") if model is None else model
+        return model.encode(X) if hasattr(model, "encode") else X
+
+    def _in_runs(
+        self, X: Any, y: Any, missing: NDArray[np.bool_], weights: Any,
+        learn: Callable[..., Any], predict: Callable[..., Any],
+    ) -> list[Any]:  # fmt: skip
+        """Learn the rows with a label, predict the others, in order; return the answers."""
+        values, own = np.asarray(y), check_weights(weights, len(missing))
+        answers = []
+        for rows, unlabelled in labelled_runs(missing):
+            some = rows_of(X, rows)
+            if unlabelled:
+                answers.append(predict(some, values[rows]))
+            else:
+                given = None if own is None else own[rows]
+                answers.append(learn(some, without_gaps(values[rows]), given))
+        return answers
 
     def _one_prediction(self, x: Any) -> Any:
         """Return the prediction of one row as a Python value."""
@@ -346,9 +417,7 @@ class ModelWrapper(Parameters):
         files.save(self, path)
 
     def _check_can_be_saved(self) -> None:
-        kernel = getattr(getattr(self.model, "learner", self.model), "kernel", None)
-        function = callable(kernel) and not isinstance(kernel, Kernel)
-        if function or not hasattr(self.model, "_fitted_state"):
+        if files.has_kernel_function(self.model) or not hasattr(self.model, "_fitted_state"):
             raise ValueError(
                 f"a {type(self.model).__name__} cannot be saved without pickle; use pickle.dump or "
                 f"joblib.dump for the whole {type(self).__name__}, or wrap a pronk learner"
@@ -432,18 +501,24 @@ class Intervals(RegressorMixin, ModelWrapper):
     _flat: bool
 
     def predict_then_learn(
-        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None
-    ) -> Any:
+        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None,
+        times: Any = None,
+    ) -> Any:  # fmt: skip
         """Predict each row, then learn it, in order; return the predictions.
 
-        With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
+        A row whose label is missing (None or NaN) is predicted and not learned. With
+        ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
         probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
         is known.
         """
         if interval is not None:
             check_coverage(interval)
+        refuse_times(times, self)
         with own_lock(self), limited:
             n = count_rows(X)
+            missing = missing_labels(y, n)
+            if missing is not None:
+                return self._learn_labelled(X, y, missing, interval, sample_weight)
             Y = check_targets(y, n)
             weights = check_weights(sample_weight, n)
             if not n:
@@ -454,15 +529,36 @@ class Intervals(RegressorMixin, ModelWrapper):
             return P.reshape(shape)
         return P.reshape(shape), around(P, at_coverage(widths, interval)).reshape(*shape, 2)
 
+    def _learn_labelled(
+        self, X: Any, y: Any, missing: NDArray[np.bool_], interval: float | None, weights: Any
+    ) -> Any:
+        check_targets(np.asarray(y)[~missing], int((~missing).sum()))  # before any is learned
+
+        def learn(some: Any, known: Any, own: Any) -> Any:
+            return self.predict_then_learn(some, known, interval, sample_weight=own)
+
+        def predict(some: Any, unknown: Any) -> Any:
+            if self.__sklearn_is_fitted__():
+                P = self.predict(some)
+                return P if interval is None else (P, self.predict_interval(some, interval))
+            P = np.zeros(unknown.shape)
+            return P if interval is None else (P, np.full((*P.shape, 2), np.nan))
+
+        return joined(self._in_runs(X, y, missing, weights, learn, predict))
+
     def _learn(self, X: Any, Y: Array, weights: Array | None) -> tuple[Array, Array]:
         """Learn rows; return predictions (n, outputs) and half-widths (n, coverages, outputs)."""
         outputs = 1 if Y.ndim == 1 else Y.shape[1]
         if not self.__sklearn_is_fitted__():
-            model, columns = self._checked_copy(), NumericColumns(X)
+            model = self._checked_copy()
+            X = self._encoded(X, model)
+            pronk = hasattr(model, "layout_")
+            columns = NumericColumns.encoded(model.layout_.kinds) if pronk else NumericColumns(X)
             tracker = ErrorTracker(columns.width, outputs)
             started = {"n_seen_": 0, "_columns": columns, "_tracker": tracker, "model_": model}
         else:
             started = {}
+            X = self._encoded(X)
             if (outputs, Y.ndim == 1) != (self._tracker.outputs, self._flat):
                 raise ValueError(f"y has {outputs} columns; it began with {self._tracker.outputs}")
         columns = started.get("_columns") or self._columns
@@ -499,6 +595,7 @@ class Intervals(RegressorMixin, ModelWrapper):
     def _predict(self, X: Any) -> Array:
         if not count_rows(X):
             return np.empty((0, self._tracker.outputs))
+        X = self._encoded(X)
         return np.asarray(self._predictor_of().predict_numbers(X), dtype=np.float64)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
@@ -513,7 +610,7 @@ class Intervals(RegressorMixin, ModelWrapper):
             P = self._predict(X)
             half = P
             if len(P):
-                half = self._tracker.half_widths(self._columns.of(X), P, coverage)
+                half = self._tracker.half_widths(self._columns.of(self._encoded(X)), P, coverage)
         return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
@@ -525,12 +622,15 @@ class Intervals(RegressorMixin, ModelWrapper):
         """Predict one row, a dict or a vector; 0 before the first row is learned."""
         return self._one_prediction(x) if self.__sklearn_is_fitted__() else 0.0
 
-    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> tuple[float, float]:
-        """Return the interval of one row; NaN before two rows are learned."""
+    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> Any:
+        """Return the interval of one row; NaN before two rows are learned.
+
+        It is a pair, or with several outputs an array (outputs, 2).
+        """
         if not self.__sklearn_is_fitted__():
             return float("nan"), float("nan")
-        low, high = self.predict_interval(self._one(x), coverage)[0].tolist()
-        return low, high
+        found = self.predict_interval(self._one(x), coverage)[0]
+        return found if found.ndim == 2 else tuple(found.tolist())
 
     def _fitted_state(self) -> dict[str, Any]:
         with own_lock(self):
@@ -552,6 +652,9 @@ class Intervals(RegressorMixin, ModelWrapper):
         named = names is None or (isinstance(names, list) and len(names) == width)
         require(named, "columns do not fit their number")
         self._columns = NumericColumns.restored(names, width)
+        if hasattr(self.model_, "layout_"):
+            self._columns = NumericColumns.encoded(self.model_.layout_.kinds)
+            require(names is None and width == self._columns.width, "columns are other ones")
         self._tracker = ErrorTracker(width, outputs)
         self._tracker.restore(state["tracker"])
         require(self._tracker.rows == self.n_seen_, "tracker has other rows than n_seen_")
@@ -560,6 +663,7 @@ class Intervals(RegressorMixin, ModelWrapper):
         super()._try_out()
         width, names = self._columns.width, self._columns.names
         fits = names is not None or width == self.model_.n_features_in_
+        fits = fits or self._columns.places is not None
         require(fits, "width is not the number of columns")
         P = self._predict(np.zeros((1, self.model_.n_features_in_)))
         require(P.shape[1] == self._tracker.outputs, "outputs are not those of the model")

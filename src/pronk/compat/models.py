@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from pronk.columns.frames import count_rows
+from pronk.columns.values import NUMERIC
+from pronk.core.checks import LARGEST_INPUT
 from pronk.core.state import LARGEST_TARGET
-from pronk.data.prepared import count_rows
-from pronk.estimators.inputs import LARGEST_INPUT, from_arrow
 
 Array = NDArray[np.float64]
 
@@ -238,7 +239,7 @@ def _slicer(X: Any) -> Callable[[int], Any]:
 def _readable(X: Any) -> Any:
     """Return rows as scikit-learn accepts them."""
     if hasattr(X, "column_names"):
-        return from_arrow(X)
+        return X.to_pandas()
     return np.asarray(X) if isinstance(X, list | tuple) else X
 
 
@@ -324,6 +325,16 @@ class NumericColumns:
             values = np.asarray(X)
             self.width = values.shape[1] if values.dtype.kind in "biuf" and values.ndim == 2 else 0
         self.width = self.width if self.names is None else len(self.names)
+        #: Places of the numbers among encoded columns of a pronk learner; None: all columns.
+        self.places: list[int] | None = None
+
+    @classmethod
+    def encoded(cls, kinds: Sequence[str]) -> NumericColumns:
+        """Return the numbers among the columns of a pronk learner, whose rows are encoded."""
+        columns = cls(np.empty((0, 0)))
+        columns.places = [j for j, kind in enumerate(kinds) if kind in NUMERIC]
+        columns.width = len(columns.places)
+        return columns
 
     @classmethod
     def restored(cls, names: list[Any] | None, width: int) -> NumericColumns:
@@ -337,7 +348,9 @@ class NumericColumns:
         n = count_rows(X)
         if not self.width:
             return np.empty((n, 0))
-        if self.names is None:
+        if self.places is not None:
+            rows = np.array(X[:, self.places])
+        elif self.names is None:
             rows = np.array(X, dtype=np.float64, ndmin=2)
             if rows.shape != (n, self.width):
                 raise ValueError(f"X has {rows.shape[1]} columns; the first rows had {self.width}")

@@ -14,9 +14,10 @@ An empty column adds nothing to distances and inner products, so spare columns c
 of a kernel learner. They cost time: the features of a Taylor embedding grow as (columns)^degree, so
 declare ``features`` there, or set ``spare=0``.
 
-A `pronk.Prepared` learner accepts rows with text, dates and missing values. Its columns are the
+If the first row has text or dates, or with `pronk.Prepared`, absent features are missing values
+instead of 0, and the columns are the
 names of the first learned row; later names are ignored, with one warning, and absent names are
-missing values (``Prepared(.., missing="mean")`` fills them in).
+missing values, which the mean so far fills in.
 
 Needs the package river (``pip install ".[river]"``).
 """
@@ -27,6 +28,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -35,12 +37,13 @@ from numpy.typing import NDArray
 from river import base
 from sklearn.base import clone
 
-from pronk.data.frames import as_table
-from pronk.data.prepared import Prepared, count_rows
+from pronk.columns.frames import as_table, count_rows
+from pronk.compat.models import dicts_of
+from pronk.core.checks import check_not_lazy
 from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import check_not_lazy
+from pronk.estimators.prepared import Prepared
 from pronk.estimators.regressor import OnlineRegressor
 
 Row = Mapping[Any, Any]
@@ -201,16 +204,27 @@ class _Wrapped:
         if isinstance(learner, Prepared):
             self._columns = _Tables.start(features)
 
+    def _columns_for(self, x: Row) -> Any:
+        """Return the columns with those of a row; tables if the first row has text or dates."""
+        first = isinstance(self._columns, _Columns) and not self._started
+        if first and not all(isinstance(value, Number) for value in x.values()):
+            return _Tables.start(self.features).with_names(x)
+        return self._columns.with_names(x)
+
     def learn_one(self, x: Row, y: Any) -> None:
         """Learn one row."""
-        columns = self._columns.with_names(x)
+        columns = self._columns_for(x)
         if columns.width:
             self._learner.learn_one(columns.row(x), y)
             self._columns = columns
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the rows of a frame in order: what `learn_one` row by row does, but faster."""
-        columns = self._columns.with_names(_names(X))
+        names = _names(X)
+        columns = self._columns.with_names(names)
+        if count_rows(X) and not self._started:
+            columns = self._columns_for(dicts_of(X[:1])[0] if hasattr(X, "columns") else {})
+            columns = columns if columns.width else self._columns.with_names(names)
         if columns.width and count_rows(X):
             self._learner.partial_fit(columns.rows(X), np.asarray(y))
             self._columns = columns
@@ -225,7 +239,7 @@ class _Wrapped:
     def _rows_of(self, x: Row) -> Any:
         """Convert x to rows of the learner."""
         row = self._columns.row(x)
-        return self._learner._one(row) if isinstance(self._learner, Prepared) else row
+        return row if isinstance(row, np.ndarray) else self._learner._one(row)
 
     def predict_many(self, X: Any) -> Any:
         """Predict the rows of a frame; return a series of the frame's library."""

@@ -1,17 +1,23 @@
-"""Small checks that all layers share: rows without a label, and hints after unknown names.
+"""Small checks that all layers share: finite numbers, rows without a label, unknown names.
 
 A missing label is NaN among numbers, and None or NaN among anything else.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pronk._hints import did_you_mean as did_you_mean
+
+#: Larger values overflow when they are squared.
+LARGEST_INPUT = 1e150
+#: Advice for a row without a label.
+NO_LABEL = "leave the row out"
 
 
 def no_label(value: Any) -> bool:
@@ -50,13 +56,40 @@ def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
 # -- the hint "did you mean ...?" after an unknown name -------------------------------------------
 
 
-def did_you_mean(
-    name: object, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6
-) -> str:
-    """Return a hint to append: the nearest known name, or ``otherwise`` if none is near.
+def check_not_lazy(X: Any) -> None:
+    """Raise a ValueError if X is a query without rows, as a polars LazyFrame."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
 
-    >>> did_you_mean("logstic", ["hinge", "logistic"])
-    "; did you mean 'logistic'?"
+
+def check_finite(
+    values: NDArray[np.float64],
+    name: str,
+    whole: Any = None,
+    *,
+    largest: float = LARGEST_INPUT,
+    gaps: bool = False,
+) -> None:
+    """Raise a ValueError that names the first row with NaN, infinity or an overflowing value.
+
+    With ``gaps`` NaN is a missing value, and allowed.
     """
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]!r}?" if near else otherwise
+    if not values.size or (values.max() <= largest and values.min() >= -largest):
+        return  # NaN compares as False
+    if gaps and bool((np.isnan(values) | (np.abs(values) <= largest)).all()):
+        return
+    if gaps:
+        values = np.where(np.isnan(values), 0.0, values)
+    if whole is not None:  # the stored values of a sparse matrix
+        entry = int(np.flatnonzero(~(np.abs(values) <= largest))[0])
+        row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
+        where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
+    else:
+        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= largest))[0])
+        value = values[place]
+        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+    what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"
+    advice = "rescale it" if np.isfinite(value) else "drop the row or fill the value in"
+    if name == "y" and np.isnan(value):
+        advice = NO_LABEL
+    raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")

@@ -25,8 +25,9 @@ from typing import Any
 import numba
 from numba.core import config
 
+from pronk._interrupts import deferred_interrupts
 from pronk.core.inference import Typing, options_of
-from pronk.core.lowering import insert_function, with_short_lowering
+from pronk.core.lowering import insert_function, types, with_short_lowering
 from pronk.core.numba_version import is_tested
 
 try:
@@ -173,11 +174,32 @@ class WholeCompiler(OwnCompiler):
         state.library = WholeLibrary(state.targetctx.codegen(), func.__qualname__)
         state.library.enable_object_caching()
         state.library.unroll = getattr(func, "unroll", True)
-        return super().compile_extra(func)
+        result = super().compile_extra(func)
+        if not is_plain(kind := result.signature.return_type):
+            raise TypeError(
+                f"{func.__qualname__} returns {kind} to Python; a compiled function that Python "
+                "calls may return numbers, arrays and tuples of them: build other objects in Python"
+            )
+        return result
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes of the compiler."""
         return with_short_lowering(super().define_pipelines())
+
+
+def is_plain(kind: Any) -> bool:
+    """Return whether Numba turns values of a type into Python's objects without running Python.
+
+    It calls the class of a named tuple or of an enumeration, and does not check that this returns
+    an object. If Ctrl-C raises KeyboardInterrupt there, the process crashes.
+    """
+    if isinstance(kind, types.Optional):
+        return is_plain(kind.type)
+    if isinstance(kind, types.BaseNamedTuple):
+        return False
+    if isinstance(kind, types.BaseTuple):
+        return all(map(is_plain, kind.types))
+    return isinstance(kind, (types.Number, types.Boolean, types.NoneType, types.Array))
 
 
 class Helper(CPUDispatcher):
@@ -213,12 +235,13 @@ def make_helper(**options: Any) -> Callable[[Any], Any]:
 def with_helpers() -> Iterator[None]:
     """Let Numba compile its own functions as helpers inside; no other thread compiles meanwhile."""
     with global_compiler_lock:
-        usual = jit_registry.pop(cpu_target)
-        jit_registry[cpu_target] = make_helper
+        usual = jit_registry[cpu_target]
         try:
+            del jit_registry[cpu_target]
+            jit_registry[cpu_target] = make_helper
             yield
         finally:
-            del jit_registry[cpu_target]
+            jit_registry.pop(cpu_target, None)
             jit_registry[cpu_target] = usual
 
 
@@ -241,16 +264,18 @@ class Function(CPUDispatcher):
         """Compile for arguments of these types, or load what is on disk.
 
         Numba makes millions of objects that are all kept for a while; looking for garbage among
-        them would take a sixth of the time.
+        them would take a sixth of the time. Ctrl-C waits for the function, or Numba may stay
+        broken and LLVM may crash.
         """
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            with with_helpers():
-                return super().compile(sig)
-        finally:
-            if collecting:
-                gc.enable()
+        with deferred_interrupts(patient=True):
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                with with_helpers():
+                    return super().compile(sig)
+            finally:
+                if collecting:
+                    gc.enable()
 
 
 def compiled(
@@ -264,6 +289,7 @@ def compiled(
 
     ``fastmath`` are names of LLVM's licences to round differently, such as "contract" (use fused
     multiply-add). Division by 0 gives infinity or NaN, as in NumPy. Other threads run meanwhile.
+    What Python gets back is a number, an array or a tuple of them (`is_plain`).
     Without ``unroll``, LLVM unrolls no loops of the function for Python: large functions compile in
     less time and are no slower.
     """
@@ -279,7 +305,9 @@ def compiled(
         return function
     if not is_tested(numba.__version__):
         del options["nopython"]
-        return numba.njit(cache=True, **options)(function)
+        plain = numba.njit(cache=True, **options)(function)
+        plain.compile = deferred_interrupts(patient=True)(plain.compile)
+        return plain
     function.unroll = unroll  # type: ignore[attr-defined]
     made = Function(function, {}, options)
     made.enable_caching()

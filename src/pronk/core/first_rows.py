@@ -6,9 +6,9 @@ so far, the learner is rebuilt with them, and it learns the held rows again. Aft
 the rows are dropped and the settings are final. Every prediction is made from earlier rows only,
 and cutting the stream into calls differently changes nothing.
 
-`pronk.estimators.bandwidth` measures a bandwidth in this way, `pronk.data.scaling` centre and size
-of the targets. The stages of the default learner (`pronk.aggregate.learner`) are another mechanism:
-they choose experts by the errors of the experts before.
+`pronk.estimators.bandwidth` measures a bandwidth in this way, `pronk.estimators.targets` centre and
+size of the targets. The stages of the default learner (`pronk.aggregate.learner`) are another
+mechanism: they choose experts by the errors of the experts before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process around the arithmetic: BLAS threads, Numba's cache, interrupts.
+"""The process around the arithmetic: BLAS threads and Numba's cache.
 
 BLAS uses one thread inside pronk's calls, unless `set_threads` sets another number.
 pronk's matrices are small. BLAS would split them over all cores, wait at a barrier after every
@@ -7,18 +7,19 @@ number of threads is therefore the one of `set_threads`; after it, it is again w
 
 Most BLAS libraries have one number for the whole process: the first of several calls at once sets
 it, the last puts it back. MKL, and OpenBLAS on OpenMP, have one per thread. The libraries are
-looked up once and their functions called directly, which costs about two microseconds per call.
+looked up once and their functions called directly, which costs about three microseconds per call.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import re
-import signal
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ContextDecorator, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ContextDecorator, suppress
 from functools import cache
 from itertools import product
 from numbers import Integral
@@ -27,7 +28,9 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from numba.core import caching
+from numba.core.serialize import dumps
 
+from pronk._interrupts import deferred_interrupts
 from pronk._version import __version__
 
 
@@ -40,14 +43,26 @@ class Pool(NamedTuple):
     """Whether each thread of Python has its own number."""
 
 
-Changed = Sequence[tuple[Callable[[], int], Callable[[int], Any], int]]
+Changed = list[tuple[Callable[[], int], Callable[[int], Any], int]]
 """Libraries whose number was changed, and the number before."""
+
+
+class Calls(threading.local):
+    """The calls under way in one thread of Python."""
+
+    def __init__(self) -> None:
+        self.frames: list[FrameType] = []
+        self.changed: Changed = []
+        self.wanted: int | None = None
 
 
 class Limit(ContextDecorator):
     """``with limited:`` or ``@limited``: BLAS has ``wanted`` threads inside.
 
     May be nested, and entered by several threads of Python at once.
+
+    Ctrl-C may raise at any call of a function, also where it enters `__exit__`. Each step here can
+    therefore be taken twice, and a call whose frame has ended counts as left.
     """
 
     def __init__(self, pools: Iterable[Pool] | None = None, wanted: int | None = 1) -> None:
@@ -56,44 +71,47 @@ class Limit(ContextDecorator):
         self._pools: list[Pool] | None = None
         if pools is not None:
             self._use(pools)
-        self._inside = 0
-        self._changed: Changed = ()
-        self._own = threading.local()
+        self._inside: set[int] = set()
+        self._changed: Changed = []
+        self._own = Calls()
 
     def __enter__(self) -> None:
         if self._pools is None:
-            self._use(loaded_pools())
-        with self._lock:
-            inside = self._inside
-            self._inside = inside + 1
-            if not inside:
-                self._changed = _limit(self._shared, self.wanted)
-        if self._local:
-            self._enter_thread()
+            with deferred_interrupts(patient=True):
+                self._use(loaded_pools())
+        frames, frame = self._own.frames, sys._getframe(1)
+        if frames and not _runs(frames[0], frame):
+            self._leave(0)
+        before = len(frames)
+        try:
+            frames.append(frame)
+            if not before:
+                self._begin()
+        except BaseException:
+            self._leave(before)
+            raise
 
     def __exit__(self, *_: Any) -> None:
-        with self._lock:
-            if self._inside > 1:
-                self._inside -= 1
-            else:  # in a process that was forked inside of a call it may be 0 already
-                self._inside = 0
-                _put_back(self._changed, self.wanted)
-                self._changed = ()
-        if self._local:
-            self._exit_thread()
+        before = max(len(self._own.frames) - 1, 0)  # forked inside of a call, it may be 0 already
+        try:
+            self._leave(before)
+        except BaseException:
+            self._leave(before)
+            raise
 
     def choose(self, wanted: int | None) -> None:
         """Set the number from now on, also for calls under way."""
         with self._lock:
             _put_back(self._changed, self.wanted)
             self.wanted = wanted
-            self._changed = _limit(self._shared, wanted) if self._inside else ()
+            if self._inside:
+                _limit(self._shared, wanted, self._changed)
 
     def forget(self) -> None:
         """Start over in a forked process, in which the other threads' calls never end."""
         self._lock = threading.Lock()
         _put_back(self._changed, self.wanted)
-        self._inside, self._changed = 0, ()
+        self._inside, self._own = set(), Calls()
 
     def _use(self, pools: Iterable[Pool]) -> None:
         pools = list(pools)
@@ -101,31 +119,43 @@ class Limit(ContextDecorator):
         self._local = [pool for pool in pools if pool.local]
         self._pools = pools
 
-    def _enter_thread(self) -> None:
-        own = self._own
-        own.inside = getattr(own, "inside", 0) + 1
-        if own.inside == 1:
-            own.wanted = self.wanted
-            own.changed = _limit(self._local, own.wanted)
+    def _begin(self) -> None:
+        """Count this thread; the first one sets the number."""
+        with self._lock:
+            self._inside.add(threading.get_ident())
+            if len(self._inside) == 1:
+                _limit(self._shared, self.wanted, self._changed)
+        if self._local:
+            self._own.wanted = self.wanted
+            _limit(self._local, self.wanted, self._own.changed)
 
-    def _exit_thread(self) -> None:
+    def _leave(self, calls: int) -> None:
+        """Keep so many calls of this thread; without any the last thread puts the number back."""
         own = self._own
-        own.inside -= 1
-        if not own.inside:
+        del own.frames[calls:]
+        if calls:
+            return
+        with self._lock:
+            self._inside.discard(threading.get_ident())
+            if not self._inside:
+                _put_back(self._changed, self.wanted)
+        if self._local:
             _put_back(own.changed, own.wanted)
 
 
-def _limit(pools: list[Pool], wanted: int | None) -> Changed:
-    """Set the number of threads of all libraries; return those that were changed."""
-    if wanted is None:
-        return ()
-    changed = []
+def _runs(frame: FrameType, now: FrameType | None) -> bool:
+    """Return whether a frame is among those that have led to the one that runs now."""
+    while now is not None and now is not frame:
+        now = now.f_back
+    return now is not None
+
+
+def _limit(pools: list[Pool], wanted: int | None, changed: Changed) -> None:
+    """Set the number of threads of all libraries; add those that are changed."""
     for get, put, _ in pools:
-        before = get()
-        if before != wanted:
-            put(wanted)
+        if wanted is not None and (before := get()) != wanted:
             changed.append((get, put, before))
-    return changed
+            put(wanted)
 
 
 def _put_back(changed: Changed, wanted: int | None) -> None:
@@ -133,6 +163,7 @@ def _put_back(changed: Changed, wanted: int | None) -> None:
     for get, put, before in changed:
         if get() == wanted:
             put(before)
+    changed.clear()
 
 
 def loaded_pools() -> list[Pool]:
@@ -293,12 +324,24 @@ class _WithImports:
     """Beside one of Numba's locators: only for pronk's functions, with the stamp of all sources."""
 
     _py_file: str
+    _chosen = False
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> Any:
         if not os.path.realpath(file).startswith(str(PACKAGE) + os.sep):
             return None
-        return super().from_function(function, file)  # type: ignore[misc]
+        found = super().from_function(function, file)  # type: ignore[misc]
+        if found is not None:
+            found._chosen = True
+        return found
+
+    def ensure_cache_path(self) -> None:
+        """Raise if the folder cannot be written to; later no more, then nothing is stored."""
+        try:
+            super().ensure_cache_path()  # type: ignore[misc]
+        except OSError:
+            if not self._chosen:
+                raise
 
     def get_source_stamp(self) -> Any:
         return super().get_source_stamp(), digest(os.path.realpath(self._py_file))  # type: ignore[misc]
@@ -313,6 +356,10 @@ def _index(numba_index: Any) -> Any:
 
     Numba unpickles an index before it compares the stamps, and classes named in an old index may
     no longer exist; the version is compared first.
+
+    What is stored is sealed: after a power cut files may be empty, cut off, or older than their
+    index. A function that cannot be loaded is compiled again, and its files are replaced; one that
+    cannot be stored is used all the same.
     """
 
     class PronkIndex(numba_index):
@@ -320,8 +367,36 @@ def _index(numba_index: Any) -> Any:
 
         def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
             super().__init__(cache_path, filename_base, source_stamp)
-            if isinstance(source_stamp, tuple) and isinstance(source_stamp[-1], str):
+            self._sealed = isinstance(source_stamp, tuple) and isinstance(source_stamp[-1], str)
+            if self._sealed:
                 self._version = f"{self._version} {source_stamp[-1]}"
+
+        def load(self, key: Any) -> Any:
+            if not self._sealed:
+                return super().load(key)
+            try:
+                seal, text = super().load(key)
+                if seal != hashlib.sha256(text).digest():
+                    return None
+                version, own, data = pickle.loads(text)
+            except Exception:  # no such entry, or a damaged file, which may raise anything
+                return None
+            return data if (version, own) == (self._version, key) else None
+
+        def save(self, key: Any, data: Any) -> None:
+            if not self._sealed:
+                super().save(key, data)
+                return
+            text = dumps((self._version, key, data))
+            sealed = hashlib.sha256(text).digest(), text
+            with suppress(OSError):  # such as a full disk
+                try:
+                    super().save(key, sealed)
+                except OSError:
+                    raise
+                except Exception:  # the index is damaged
+                    self.flush()
+                    super().save(key, sealed)
 
     return PronkIndex
 
@@ -338,35 +413,3 @@ def register() -> None:
     if hasattr(caching, "IndexDataCacheFile"):
         caching.IndexDataCacheFile = _index(caching.IndexDataCacheFile)
     own[:0] = [type(f"Pronk{found.__name__}", (_WithImports, found), {}) for found in backed]
-
-
-# -- interrupts ------------------------------------------------------------------------------
-
-
-@contextmanager
-def deferred_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt only at the end of the block; a second Ctrl-C does not wait.
-
-    Works in the main thread, which gets the signals, if Python's own handler is in place.
-    """
-    usual = signal.default_int_handler
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not usual
-    ):
-        yield
-        return
-    received: list[FrameType | None] = []
-
-    def later(number: int, frame: FrameType | None) -> None:
-        if received:
-            usual(number, frame)
-        received.append(frame)
-
-    signal.signal(signal.SIGINT, later)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-    if received:
-        raise KeyboardInterrupt

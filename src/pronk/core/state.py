@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -207,7 +208,7 @@ class LowerTriangle(Numbers):
 
     def dump(self, owner: Any) -> Any:
         array = getattr(owner, self.attribute)
-        return array[np.tri(len(array), dtype=np.bool_)]
+        return array[_lower(len(array))]
 
     def checked(self, value: Any, sizes: Sizes) -> NDArray[Any]:
         name, count = self.name, value.size if isinstance(value, np.ndarray) else 0
@@ -217,9 +218,19 @@ class LowerTriangle(Numbers):
         require(n * (n + 1) // 2 == count, f"{name} has {count} numbers, which make no triangle")
         sizes.agree(self.shape[0], n, name)
         array = np.zeros((n, n), order=self.order)
-        array[np.tri(n, dtype=np.bool_)] = value
+        array[_lower(n)] = value
         self._check_values(array, sizes)
         return array
+
+
+def _lower(size: int) -> NDArray[np.bool_]:
+    """Return where the lower triangle of a matrix (size, size) is."""
+    return _small_lower(size) if size <= 256 else np.tri(size, dtype=np.bool_)
+
+
+@lru_cache(maxsize=64)
+def _small_lower(size: int) -> NDArray[np.bool_]:
+    return np.tri(size, dtype=np.bool_)
 
 
 def _has_factor(array: NDArray[Any]) -> bool:

@@ -15,16 +15,23 @@ import csv
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from pronk.columns.spelling import is_total, mostly_numbers, numbers_in_text
+from pronk.columns.values import (
+    MISSING_WORDS,
+    is_text,
+    spelled_numbers,
+    without_numbers,
+    word_reader,
+)
 from pronk.data.errors import Argument, StreamError, other_delimiter
-from pronk.data.source import BAD, Text, TextSource, not_text, without
-from pronk.data.values import MISSING_WORDS, mostly_numbers, word_reader
+from pronk.data.source import BAD, NOT_DATA, Text, TextFile, TextSource, not_text, without
 
 
 def lenient_rows(
@@ -35,6 +42,7 @@ def lenient_rows(
     delimiter: str,
     decimal: str,
     missing: Sequence[str],
+    loose: bool = False,
 ) -> pa.Table:
     """Read rows one by one, after Arrow refused a piece that contains a bad row.
 
@@ -52,7 +60,7 @@ def lenient_rows(
     columns: dict[str, Any] = {}
     gaps = set(missing)
     for name, type_ in types.items():
-        place, read = list(names).index(name), word_reader(type_, decimal)
+        place, read = list(names).index(name), word_reader(type_, decimal, loose)
         values: list[Any] = []
         for i, row in enumerate(rows):
             word = row[place] if reasons[i] is None or len(row) == len(names) else ""
@@ -71,6 +79,26 @@ def with_reasons(table: pa.Table) -> pa.Table:
     return table.append_column(BAD, pa.nulls(len(table), pa.string()))
 
 
+#: More than this share of the words of a column must spell numbers for numbers; less if rows that
+#: are not rows of numbers are left out.
+_MOSTLY, _HALF = 0.9, 0.5
+
+
+def _skipped(row: Any) -> str:
+    """Return what Arrow does with a row that has too few or too many values."""
+    return "skip"
+
+
+def _spellings(word: str) -> bytes:
+    """Return a pattern of a word that means missing; a number has several spellings."""
+    try:
+        number = float(word)
+    except ValueError:
+        return re.escape(word.encode())
+    other = rb"%s(?:\.0*)?" % str(int(number)).encode() if number.is_integer() else b""
+    return rb"(?:%s)" % b"|".join(filter(None, (re.escape(word.encode()), other)))
+
+
 class Place(NamedTuple):
     """Where a row begins: the number of rows, bytes and lines of the file before it."""
 
@@ -83,7 +111,12 @@ _START = Place(0, 0, 0)
 
 
 class CSVSource(TextSource):
-    """Read a CSV file, plain or compressed; without a header its columns are x0, x1, .."""
+    """Read a CSV file, plain or compressed; without a header its columns are x0, x1, ..
+
+    If it is read loosely, numbers may be amounts (`pronk.columns.spelling`), a word among numbers
+    is a missing value, and a header that is repeated or a row of totals has a reason in the column
+    BAD.
+    """
 
     untyped = times_in_text = True
 
@@ -95,9 +128,13 @@ class CSVSource(TextSource):
         decimal: str = ".",
         na: Sequence[str] = (),
         lenient: bool = False,
+        loose: bool = False,
     ) -> None:
         super().__init__(file)
         self._lenient = lenient
+        self._loose = loose
+        self._unread: dict[str, dict[str, Any]] = {}
+        self._exact: set[str] = set()
         if delimiter == decimal:
             raise StreamError(
                 *(Argument("decimal"), " and ", Argument("delimiter")),
@@ -108,11 +145,20 @@ class CSVSource(TextSource):
                 Argument("delimiter"),
                 f" must be one ASCII character, not a quote; got {delimiter!r}",
             )
-        skips = (lambda _: "skip") if lenient else None
+        skips = _skipped if lenient or loose else None
         self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
         self._parse_some = arrow_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skips)
         self._decimal = decimal
         self._missing = [*sorted(MISSING_WORDS), *na]
+        #: Numbers that mean missing, however they are spelled: -999 also as -999.0.
+        self._missing_numbers = spelled_numbers(na, decimal)
+        between = re.escape(delimiter.encode())
+        self._unmatched = {
+            word: re.compile(
+                rb'(?:^|[%s"\n])%s(?:[%s"\r\n]|$)' % (between, _spellings(word), between)
+            )
+            for word in na
+        }
         self._grammar = _Grammar(delimiter)
         self._header = header
         self._names: list[str] = []
@@ -124,7 +170,7 @@ class CSVSource(TextSource):
 
     def schema(self) -> pa.Schema:
         for piece in self._pieces():
-            if self._lenient:
+            if self._lenient or self._loose:
                 return self._lenient_schema(piece)
             self._first = self._table(piece, None)
             # Arrow reads text that is not UTF-8 as bytes; as text it raises where it is used.
@@ -136,7 +182,17 @@ class CSVSource(TextSource):
             )
         return pa.schema([(name, pa.null()) for name in self._names])
 
+    def require(self, columns: Iterable[str]) -> None:
+        self._exact = set(columns)
+
+    def unread_words(self) -> dict[str, dict[str, Any]]:
+        return self._unread
+
+    def unmatched(self) -> list[str]:
+        return list(self._unmatched)
+
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        self._unread = {}
         place = self.before(skip)
         return without(self.all(types, place), skip - place.rows)
 
@@ -236,34 +292,115 @@ class CSVSource(TextSource):
 
     def _table(self, piece: bytes, types: dict[str, pa.DataType] | None) -> pa.Table:
         """Parse some rows; an error names the row, or the line of the file."""
+        for word in [word for word, found in self._unmatched.items() if found.search(piece)]:
+            del self._unmatched[word]
         wanted = None if types is None else {n: t for n, t in types.items() if n != BAD}
         try:
             table = self._read(piece, self._names, wanted)
             table = with_reasons(table) if types and BAD in types else table
         except pa.ArrowInvalid as error:
-            if wanted is None or BAD not in (types or {}):
+            found = None
+            if wanted is not None and self._loose:
+                found = self._loosely(piece, wanted, BAD in (types or {}))
+            if found is None and (wanted is None or not self._lenient):
                 raise self._explain(error, piece) from None
-            table = lenient_rows(
-                piece,
-                self._names,
-                wanted,
-                delimiter=self._parse.delimiter,
-                decimal=self._decimal,
-                missing=self._missing,
+            table = (
+                found
+                if found is not None
+                else lenient_rows(
+                    piece,
+                    self._names,
+                    wanted or {},
+                    delimiter=self._parse.delimiter,
+                    decimal=self._decimal,
+                    missing=self._missing,
+                    loose=self._loose,
+                )
             )
         self._rows += len(table)
+        return self._without_numbers(table)
+
+    def _without_numbers(self, table: pa.Table) -> pa.Table:
+        """Return a table in which the numbers that mean missing are missing."""
+        for place, name in enumerate(table.column_names if self._missing_numbers else ()):
+            if name != BAD:
+                kept = without_numbers(table.column(place), self._missing_numbers, self._decimal)
+                table = table.set_column(place, name, kept)
         return table
+
+    def _loosely(
+        self, piece: bytes, types: dict[str, pa.DataType], reasons: bool
+    ) -> pa.Table | None:
+        """Read rows in which a word stands among numbers; None if a row is wrong in other ways."""
+        numeric = [n for n, t in types.items() if pa.types.is_floating(t)]
+        try:
+            words = {n: pa.string() if n in numeric else t for n, t in types.items()}
+            table = self._read(piece, self._names, words)
+        except pa.ArrowInvalid:
+            return None
+        why: list[str | None] = [None] * len(table)
+        later: list[tuple[str, int, str]] = []
+        for name in numeric:
+            place = table.schema.get_field_index(name)
+            column = table.column(place).combine_chunks()
+            found, unread = numbers_in_text(column, self._decimal)
+            for row in np.flatnonzero(unread.to_numpy(zero_copy_only=False)).tolist():
+                word = column[row].as_py()
+                if word == name:
+                    why[row] = f"{NOT_DATA}the header is repeated"
+                elif is_total(word):
+                    why[row] = f"{NOT_DATA}{word!r} is in the column {name!r} of numbers"
+                later.append((name, row, word))
+            table = table.set_column(place, name, found)
+        for name, row, word in later:
+            if why[row] is not None:
+                continue
+            if self._lenient or name in self._exact:
+                why[row] = f"column {name!r} has {word[:40]!r}"
+                continue
+            first = {"rows": 0, "first": self._rows + row, "value": word}
+            self._unread.setdefault(name, first)["rows"] += 1
+        return table.append_column(BAD, pa.array(why, pa.string())) if reasons else table
 
     def _lenient_schema(self, piece: bytes) -> pa.Schema:
         """Infer types from the good rows; a column of mostly numbers is numbers."""
         start = self._read(piece, self._names, parse=self._parse_some)
+        share = _HALF if self._lenient else _MOSTLY
         fields = []
         for column, field in zip(start.columns, start.schema, strict=True):
-            text = pa.types.is_string(field.type)
-            if text and mostly_numbers(column.combine_chunks(), self._decimal):
+            if pa.types.is_binary(field.type):  # not UTF-8: raises where it is used
+                field = field.with_type(pa.string())
+            elif is_text(field.type) and mostly_numbers(column, self._decimal, share):
                 field = field.with_type(pa.float64())
             fields.append(field)
+        if self._loose:
+            fields = self._look_ahead(fields)
         return pa.schema(fields)
+
+    def _look_ahead(self, fields: list[pa.Field]) -> list[pa.Field]:
+        """Return fields whose types are known also for columns that start empty.
+
+        The file is read as far as needed, unless it is a pipe.
+        """
+        empty = {field.name for field in fields if pa.types.is_null(field.type)}
+        found: dict[str, pa.DataType] = {}
+        twin = copy.copy(self)
+        if not empty or not isinstance(self.file, TextFile):
+            return fields
+        twin.file = copy.copy(self.file)
+        for piece in twin._pieces():
+            wanted = sorted(empty - set(found))
+            if not wanted:
+                break
+            words = self._read(
+                piece, self._names, dict.fromkeys(wanted, pa.string()), parse=self._parse_some
+            )
+            for name in wanted:
+                column = words.column(name).drop_null()
+                if len(column):
+                    numeric = mostly_numbers(column, self._decimal, _MOSTLY)
+                    found[name] = pa.float64() if numeric else pa.string()
+        return [field.with_type(found.get(field.name, field.type)) for field in fields]
 
     def _read(
         self,
@@ -308,7 +445,11 @@ class CSVSource(TextSource):
         if found:
             line = self._lines + self._grammar.line_of(piece, int(found[1]))
             what = f"{found[3]} values instead of {found[2]} in line {line}"
-            return StreamError(f"{self.file} has {what}", hint=other_delimiter(self._names, True))
+            hint = other_delimiter(self._names, True) or (
+                "correct the line, or leave such lines out with ",
+                Argument("skip_bad", "FILE"),
+            )
+            return StreamError(f"{self.file} has {what}", hint=hint)
         if "invalid UTF8" in text:
             return not_text(str(self.file))
         return StreamError(f"{self.file} cannot be read: {text.splitlines()[0]}")

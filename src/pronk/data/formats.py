@@ -17,12 +17,15 @@ import pyarrow.ipc as ipc
 import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
+from pronk.columns.spelling import loosely
+from pronk.columns.values import is_missing_word
 from pronk.data.errors import Argument, StreamError
 from pronk.data.source import (
     BAD,
     BATCH_ROWS,
     Dense,
     Remote,
+    Text,
     TextFile,
     TextSource,
     opened,
@@ -101,10 +104,27 @@ class ArrowSource(Dense):
                 yield reader
 
 
+#: Most lists and objects around a value of NDJSON; a column needs none.
+MOST_NESTED = 64
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
 class NDJSONSource(TextSource):
-    """Read one JSON object per line, plain or compressed; an absent key is a missing value."""
+    """Read one JSON object per line, plain or compressed; an absent key is a missing value.
+
+    If it is read loosely, a value of another type than the column is read by its text, and is
+    missing if that does not read as the type.
+    """
 
     times_in_text = True
+
+    def __init__(self, file: Text | JSONArray, loose: bool = False) -> None:
+        super().__init__(file)  # type: ignore[arg-type]
+        self._loose = loose
+        self._unread: dict[str, dict[str, Any]] = {}
+
+    def unread_words(self) -> dict[str, dict[str, Any]]:
+        return self._unread
 
     def schema(self) -> pa.Schema:
         for piece in self.file.pieces():
@@ -126,19 +146,44 @@ class NDJSONSource(TextSource):
         return without(self._all(types), skip)
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        self._rows = 0
+        self._rows, self._unread = 0, {}
         own = own_types(types)
         schema = pa.schema(list(own.items()))
         for piece in self.file.pieces():
             if piece.strip():
                 try:
                     table = self._read(piece, schema).select(list(own))
-                except StreamError:
-                    if BAD not in types:
-                        raise
-                    table = self._line_by_line(piece, schema)
+                except StreamError as error:
+                    found = self._loosely(piece, schema) if self._loose else None
+                    if found is None and BAD not in types:
+                        raise error from None
+                    table = self._line_by_line(piece, schema) if BAD in types else found
                 self._rows += len(table)
                 yield from table.to_batches()
+
+    def _loosely(self, piece: bytes, schema: pa.Schema) -> pa.Table | None:
+        """Read rows whose values are of several types; None if a line is not a JSON object."""
+        rows = []
+        for line in piece.splitlines() if _deep_row(piece) is None else [b"deep"]:
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                return None
+            if not isinstance(row, dict):
+                return None
+            rows.append(row)
+        columns = []
+        for field in schema:
+            values = [row.get(field.name) for row in rows]
+            read = [as_type(value, field.type) for value in values]
+            columns.append(pa.array(read, field.type))
+            for i, (value, found) in enumerate(zip(values, read, strict=True)):
+                if found is None and not is_missing_word(value):
+                    first = {"rows": 0, "first": self._rows + i, "value": str(value)}
+                    self._unread.setdefault(field.name, first)["rows"] += 1
+        return pa.table(columns, schema=schema)
 
     def _line_by_line(self, piece: bytes, schema: pa.Schema) -> pa.Table:
         """Read a piece that contains bad rows, which have no values but a reason."""
@@ -155,6 +200,12 @@ class NDJSONSource(TextSource):
         return pa.concat_tables(tables)
 
     def _read(self, piece: bytes, schema: pa.Schema | None) -> pa.Table:
+        row = _deep_row(piece)
+        if row is not None:  # Arrow would overflow the stack
+            raise StreamError(
+                f"{self.file} cannot be read: row {self._rows + row} (counting from 0) nests more "
+                f"than {MOST_NESTED} lists and objects; give one flat object per line"
+            )
         try:
             return arrow_json.read_json(
                 pa.py_buffer(piece),
@@ -172,6 +223,76 @@ class NDJSONSource(TextSource):
                 row = self._rows + int(found[1])
                 text = text.replace(found[0], f" at row {row} (counting from 0)")
             raise StreamError(f"{self.file} cannot be read: {text}") from None
+
+
+def _deep_row(piece: bytes) -> int | None:
+    """Return the first row that nests too many lists and objects; None: no row does."""
+    if piece.count(b"[") + piece.count(b"{") - piece.count(b"\n{") <= MOST_NESTED:
+        return None  # beyond the first brace of each line there are too few
+    lines = (line for line in piece.splitlines() if line.strip())
+    for row, line in enumerate(lines):
+        if line.count(b"[") + line.count(b"{") > MOST_NESTED:
+            codes = np.frombuffer(_STRING.sub(b"", line), dtype=np.uint8)
+            steps = np.isin(codes, list(b"[{")).astype(np.int64) - np.isin(codes, list(b"]}"))
+            if np.cumsum(steps).max(initial=0) > MOST_NESTED:
+                return row
+    return None
+
+
+def as_type(value: Any, type_: pa.DataType) -> Any:
+    """Return a value of JSON as one of a type, by its text if need be; None if it is none."""
+    if value is None:
+        return None
+    if pa.types.is_string(type_) and not isinstance(value, dict | list):
+        return value if isinstance(value, str) else json.dumps(value)
+    if pa.types.is_floating(type_) and isinstance(value, str):
+        try:
+            return loosely(value)
+        except ValueError:
+            return None
+    if pa.types.is_boolean(type_) and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    if pa.types.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        known = value if isinstance(value, dict) else {}
+        return {field.name: as_type(known.get(field.name), field.type) for field in fields}
+    try:
+        return pa.scalar(value, type_).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+class JSONArray:
+    """Read a file that holds one JSON array of objects, as lines of JSON; all of it at once."""
+
+    seekable = False
+    cleaner = None
+
+    def __init__(self, file: TextFile) -> None:
+        self._file = file
+        self.share: float | None = None
+
+    def __str__(self) -> str:
+        return str(self._file)
+
+    def pieces(self, ending: Any = None, start: int = 0) -> Iterator[bytes]:
+        text, size = [], 0
+        for piece in self._file.pieces(lambda text, last: len(text)):
+            text.append(piece)
+            size += len(piece)
+            if size > _ARRAY_BYTES:
+                raise StreamError(
+                    f"{self._file} is a JSON array of more than {_ARRAY_BYTES >> 20} MB; convert "
+                    "it to one object per line, a file that ends in .ndjson"
+                )
+        try:
+            rows = json.loads(b"".join(text))
+        except (ValueError, RecursionError) as error:
+            what = str(error).splitlines()[0]
+            raise StreamError(f"{self._file} cannot be read: {what}") from None
+        self.share = 1.0
+        for first in range(0, len(rows), BATCH_ROWS):
+            yield b"".join(json.dumps(row).encode() + b"\n" for row in rows[first:][:BATCH_ROWS])
 
 
 def _agreeing(lines: list[bytes]) -> list[bytes]:
@@ -198,8 +319,13 @@ def _json_type(value: Any) -> str:
     return type(value).__name__
 
 
+#: Most bytes of a file that is one JSON array.
+_ARRAY_BYTES = 1 << 28
 #: Bytes of a dense piece of LIBSVM rows.
 _DENSE_BYTES = 1 << 25
+
+#: Largest index of a LIBSVM row: a dense row has that many numbers, 8 MB.
+MOST_INDEX = 1_000_000
 
 #: The name of LIBSVM labels; the features are named "1", "2", ..
 LABEL = "label"
@@ -209,7 +335,7 @@ class LIBSVMSource(TextSource):
     """Read lines "label index:value index:value ..", indices from 1 and ascending; the rest is 0.
 
     The number of columns is the largest index, which a first pass over the file finds. Rows become
-    dense.
+    dense; one with an index above `MOST_INDEX` is refused.
     """
 
     label = LABEL
@@ -227,7 +353,9 @@ class LIBSVMSource(TextSource):
             found = max(map(_largest_index, self.file.pieces()), default=0)
             self.columns = max(found, self._least)
         if not self.columns:
-            raise StreamError(f"{self.file} is empty, or it has no index:value")
+            raise StreamError(
+                f"{self.file} is empty, or it has no index:value with an index up to {MOST_INDEX:,}"
+            )
         names = [LABEL, *(str(i) for i in range(1, self.columns + 1))]
         return pa.schema([(name, pa.float64()) for name in names])
 
@@ -280,11 +408,9 @@ class LIBSVMSource(TextSource):
             starts = ends - (2 * entries + 1)
             dense[:, 0] = tokens[starts]
             pairs = np.delete(tokens, starts).reshape(-1, 2)
-            if not np.isfinite(pairs[:, 0]).all():
+            if not ((pairs[:, 0] >= 1.0) & (pairs[:, 0] < width)).all():  # also for NaN
                 raise ValueError
             columns = pairs[:, 0].astype(np.int64)
-            if len(pairs) and not (columns.min() >= 1 and columns.max() < width):
-                raise ValueError
             dense[np.repeat(np.arange(len(lines)), entries), columns] = pairs[:, 1]
             return dense
         except ValueError:
@@ -295,7 +421,7 @@ class LIBSVMSource(TextSource):
             text = lines[0][:40].decode("utf-8", "replace")
             raise StreamError(
                 f"{self.file}: row {self._rows} (counting from 0) is not of the form "
-                f"'label index:value ..': {text!r}"
+                f"'label index:value ..' with indices up to {MOST_INDEX:,}: {text!r}"
             ) from None
 
 
@@ -304,8 +430,9 @@ def _largest_index(piece: bytes) -> int:
     largest = 0
     for line in piece.split(b"\n"):
         index = line.rstrip().rpartition(b" ")[2].partition(b":")
-        if index[1] and index[0].isdigit():
-            largest = max(largest, int(index[0]))
+        if index[1] and index[0].isdigit() and len(index[0]) < 20:
+            found = int(index[0])
+            largest = max(largest, found if found <= MOST_INDEX else 0)
     return largest
 
 

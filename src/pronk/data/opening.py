@@ -7,6 +7,7 @@ written over one of them.
 
 from __future__ import annotations
 
+import codecs
 import copy
 import fnmatch
 import glob
@@ -14,7 +15,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,16 @@ import pyarrow as pa
 
 from pronk.core.checks import did_you_mean
 from pronk.data.csv import CSVSource
-from pronk.data.errors import Argument, StreamError
-from pronk.data.formats import ArrowSource, LIBSVMSource, NDJSONSource, ParquetSource, SQLSource
+from pronk.data.dialect import Dialect, charset_note, charset_of, dialect_of
+from pronk.data.errors import Argument, Message, StreamError
+from pronk.data.formats import (
+    ArrowSource,
+    JSONArray,
+    LIBSVMSource,
+    NDJSONSource,
+    ParquetSource,
+    SQLSource,
+)
 from pronk.data.schema import Reading
 from pronk.data.source import (
     COMPRESSED,
@@ -36,6 +46,7 @@ from pronk.data.source import (
     is_url,
     local_name,
     located,
+    marked,
 )
 
 
@@ -47,6 +58,7 @@ class FilesSource:
         self.untyped = sources[0].untyped
         self.times_in_text = sources[0].times_in_text
         self.label = sources[0].label
+        self.notes = sources[0].notes
         self._rows = 0
         self._done = 0
         self._reading: FileSource | None = None
@@ -54,6 +66,23 @@ class FilesSource:
     def widen(self, columns: Sequence[str]) -> None:
         for source in self._sources:
             source.widen(columns)
+
+    def require(self, columns: Iterable[str]) -> None:
+        names = set(columns)
+        for source in self._sources:
+            source.require(names)
+
+    def unread_words(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for source in self._sources:
+            for name, one in source.unread_words().items():
+                before = found.setdefault(name, {**one, "rows": 0})
+                before["rows"] += one["rows"]
+        return found
+
+    def unmatched(self) -> list[str]:
+        first, *others = (source.unmatched() for source in self._sources)
+        return [word for word in first if all(word in words for words in others)]
 
     def schema(self) -> pa.Schema:
         if isinstance(self._sources[0], LIBSVMSource):  # the widest file counts
@@ -113,14 +142,17 @@ def _rows_of(source: FileSource) -> int | None:
     return source.count if isinstance(source, CSVSource) else None
 
 
-_CSV = (".csv", ".tsv", ".txt")
+_CSV = (".csv", ".tsv", ".txt", ".dat")
 NDJSON = (".ndjson", ".jsonl")
+_JSON = ".json"
 _LIBSVM = (".libsvm", ".svmlight", ".svm")
 _ARROW = (".arrow", ".feather", ".ipc")
 PARQUET = (".parquet", ".pq")
+#: Between the names of several files.
+SEVERAL = "\n"
 #: Spellings of a tab on the command line.
 _TABS = {"\\t": "\t", "tab": "\t"}
-_KNOWN = (*_CSV, *NDJSON, *_LIBSVM, *_ARROW, *PARQUET)
+_KNOWN = (*_CSV, *NDJSON, _JSON, *_LIBSVM, *_ARROW, *PARQUET)
 
 
 def open_source(reading: Reading) -> FileSource:
@@ -131,8 +163,8 @@ def open_source(reading: Reading) -> FileSource:
             Argument("header", "False"),
             f": {reading.file} is not a CSV file; its columns have names",
         )
-    for name, usual in (("decimal", "."), ("na", ())):
-        if getattr(reading, name) != usual and not source.untyped:
+    for name in ("decimal", "na", "delimiter"):
+        if getattr(reading, name) and not source.untyped:
             raise StreamError(f"{reading.file} is not a CSV file", argument=name)
     return source
 
@@ -142,6 +174,8 @@ def _open(reading: Reading) -> FileSource:
         return SQLSource(reading.file, reading.query)
     if reading.file == "-":
         return _open_pipe(Pipe(None, reading.charset), reading)
+    if SEVERAL in reading.file:
+        return FilesSource([_open_file(file, reading) for file in files_in_order(reading.file)])
     path = located(reading.file)
     if path.is_fifo():
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *PARQUET, *COMPRESSED)):
@@ -159,15 +193,25 @@ def _open(reading: Reading) -> FileSource:
 
 def reads_once(path: str | Path) -> bool:
     """Return whether an input is a pipe, which can be read only once."""
-    return str(path) == "-" or (not is_url(str(path)) and Path(path).is_fifo())
+    name = str(path)
+    return name == "-" or (not (is_url(name) or SEVERAL in name) and Path(path).is_fifo())
 
 
 def files_in_order(path: Any) -> list[Any]:
     """Return the files of known kinds in a directory, or those of a pattern, sorted by name.
 
-    Numbers in names are compared as numbers: part-2 comes before part-10.
+    Numbers in names are compared as numbers: part-2 comes before part-10. Several names, one per
+    line, stay in their order, unless it is that of a shell, in which part-10 comes first.
     """
     found: list[Any]
+    if isinstance(path, str) and SEVERAL in path:
+        names = path.split(SEVERAL)
+        ordered = sorted(names, key=_natural) if names == sorted(names) else names
+        found = [located(name) for name in ordered]
+        for file in found:
+            if not file.is_file():
+                raise StreamError(f"file {str(file)!r} does not exist, or is not a file")
+        return found
     if isinstance(path, Remote):
         whole = path.is_dir()
         found = [file for file in path.inside() if not whole or reads_as_known(file)]
@@ -201,15 +245,48 @@ def _ending(path: Path | Remote) -> str:
 
 
 def _csv(file: Text, name: str, reading: Reading) -> FileSource:
-    usual = "\t" if name.endswith(".tsv") else ";" if reading.decimal == "," else ","
-    delimiter = _TABS.get(reading.delimiter or usual, reading.delimiter or usual)
-    return CSVSource(file, delimiter, reading.header, reading.decimal, reading.na, reading.skip_bad)
+    delimiter = _TABS.get(reading.delimiter or "", reading.delimiter)
+    delimiter = delimiter or ("\t" if name.endswith(".tsv") else None)
+    notes: list[Message] = []
+    if reading.strict:
+        usual = ";" if reading.decimal == "," else ","
+        dialect = Dialect(delimiter or usual, reading.decimal or ".")
+    else:
+        start = _start(file, reading, notes)
+        dialect = dialect_of(start, delimiter, reading.decimal, header=reading.header)
+        file.cleaner = dialect.cleaner()
+        given = replace(dialect, delimiter=",") if delimiter else dialect
+        notes += (replace(given, decimal=".") if reading.decimal else given).notes()
+    source = CSVSource(
+        file, dialect.delimiter, reading.header, dialect.decimal, reading.na,
+        lenient=reading.skip_bad, loose=not reading.strict,
+    )  # fmt: skip
+    source.notes = tuple(notes)
+    return source
+
+
+def _start(file: Text, reading: Reading, notes: list[Message]) -> bytes:
+    """Return the start of a text in UTF-8; find its encoding if it is not given."""
+    try:
+        start = file.start()
+    except OSError:
+        return b""  # reading it raises the error
+    charset = reading.charset or marked(start)
+    if charset is None and (charset := charset_of(start)) is not None:
+        file.set_charset(charset)
+        notes.append(charset_note(charset))
+    if charset is None:
+        return start
+    try:
+        return codecs.getincrementaldecoder(charset)().decode(start).encode()
+    except UnicodeError:
+        return b""  # reading it raises the error
 
 
 def _open_pipe(pipe: Pipe, reading: Reading) -> FileSource:
     """Open a pipe as CSV or NDJSON, by its first character."""
     if pipe.first_byte() == b"{":
-        return NDJSONSource(pipe)
+        return NDJSONSource(pipe, loose=not reading.strict)
     return _csv(pipe, reading.file.lower(), reading)
 
 
@@ -217,8 +294,10 @@ def _open_file(path: Path | Remote, reading: Reading) -> FileSource:
     name = _ending(path)
     if name.endswith(_CSV):
         return _csv(TextFile(path, reading.charset), name, reading)
-    if name.endswith(NDJSON):
-        return NDJSONSource(TextFile(path, reading.charset))
+    if name.endswith((*NDJSON, _JSON)):
+        text = TextFile(path, reading.charset)
+        array = name.endswith(_JSON) and _start(text, reading, []).lstrip().startswith(b"[")
+        return NDJSONSource(JSONArray(text) if array else text, loose=not reading.strict)
     if name.endswith(_LIBSVM):
         return LIBSVMSource(TextFile(path, reading.charset))
     if path.suffix.lower() in PARQUET:
@@ -274,6 +353,8 @@ class Origins:
         if self._query is not None:
             patterns = [text for text in _literals(self._query) if glob.has_magic(text)]
             return any(_matches(path, pattern) for pattern in patterns)
+        if SEVERAL in self._name:
+            return False
         source = Path(self._name)
         if source.is_dir():
             return path.resolve().parent == source.resolve() and reads_as_known(path)
@@ -290,6 +371,9 @@ class Origins:
                 continue
 
     def _files(self) -> Iterator[Path]:
+        if self._query is None and SEVERAL in self._name:
+            yield from map(Path, self._name.split(SEVERAL))
+            return
         if self._query is None:
             path = Path(self._name)
             several = path.is_dir() or (not path.exists() and glob.has_magic(self._name))

@@ -15,21 +15,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
+from pronk._interrupts import deferred_interrupts
+from pronk.columns.frames import count_rows
 from pronk.core.checks import without_gaps
-from pronk.core.runtime import deferred_interrupts
 from pronk.core.state import checked_count, require
-from pronk.data.frames import Layout, layout_of
-from pronk.data.prepared import Prepared, count_rows, missing_labels
 from pronk.estimators import files
-from pronk.estimators.inputs import check_rows, keep_keys, one_row
+from pronk.estimators.inputs import missing_labels
 from pronk.estimators.waiting import Kept, Line, Meaning, by_meaning
 
 Array = NDArray[np.float64]
@@ -72,7 +69,6 @@ class Pending:
         self.expired = 0
         #: The rows, and what the learner keeps of their predictions, the oldest first.
         self._rows: OrderedDict[Hashable, tuple[Array, Line]] = OrderedDict()
-        self._blank: Any = None  # checks the rows of a learner that is not fitted yet
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -93,13 +89,18 @@ class Pending:
 
     # -- predicting ------------------------------------------------------------------------------
 
-    def predict(self, X: Any, ids: Iterable[Any]) -> NDArray[Any]:
+    def predict(
+        self, X: Any, ids: Iterable[Any], *, interval: float | None = None, output: str = "label"
+    ) -> Any:
         """Predict the rows and store them under their ids, text or whole numbers, until `learn`.
 
         Before the first label a prediction is 0, or None for a classifier. Each row is predicted as
-        the next one, with the labels known now, whether it comes alone or with others. A call that
-        raises stores nothing.
+        the next one, with the labels known now, whether it comes alone or with others. With
+        ``interval=0.9`` return the pair of predictions and intervals, with ``output="probability"``
+        probabilities, and with ``output="both"`` the pair of labels and probabilities, where the
+        model has them. A call that raises stores nothing.
         """
+        self._check_output(interval, output)
         with self._lock:
             names = _checked_ids(ids, count_rows(X))
             for name in names:
@@ -107,8 +108,9 @@ class Pending:
                     raise ValueError(f"id {name!r} is already pending; an id is used only once")
             if not names:
                 return self._predicted(np.empty((0, 0)))[0]
-            rows = self._numbers(X)
+            rows = self.model.encode(X)
             found, kept = self._predicted(rows)
+            answer = self._answer(rows, found, interval, output)
             lines = [None] * len(names) if kept is None else kept.lines
             copies = map(np.array, rows)  # a view would keep the whole batch
             with deferred_interrupts():
@@ -116,29 +118,40 @@ class Pending:
                 while len(self._rows) > self.limit:
                     self._rows.popitem(last=False)
                     self.expired += 1
+            return answer
+
+    def _check_output(self, interval: float | None, output: str) -> None:
+        """Raise if the model has no intervals or probabilities."""
+        if output not in ("label", "probability", "both"):
+            raise ValueError(f"output must be label, probability or both; got {output!r}")
+        for wanted, name in (
+            (interval is not None, "predict_interval"),
+            (output != "label", "predict_proba"),
+        ):
+            if wanted and not hasattr(self.model, name):
+                what = "interval" if name == "predict_interval" else "output"
+                raise ValueError(
+                    f"{what}: {type(self.model).__name__} has no {name}; the default learner has"
+                )
+
+    def _answer(self, rows: Array, found: Any, interval: float | None, output: str) -> Any:
+        """Return what a call asks for; each row is the next one."""
+        begun = self.model.__sklearn_is_fitted__()
+        learner = getattr(self.model, "learner_", self.model)
+        following = {"ahead": False} if getattr(learner, "_looks_ahead", False) else {}
+        if interval is not None:
+            if begun:
+                return found, self.model.predict_interval(rows, interval, **following)
+            return found, np.full((*np.shape(found), 2), np.nan)
+        if output == "label":
             return found
+        shares = self.model.predict_proba(rows, **following) if begun else np.empty((len(rows), 0))
+        return shares if output == "probability" else (found, shares)
 
     def predict_one(self, x: Any, id: Any) -> Any:
         """Predict one row, a dict or a vector, and store it under its id."""
         with self._lock:
-            if isinstance(self.model, Prepared):
-                return _plain(self.predict(self.model._one(x), [id])[0])
-            row = one_row(self.model, x)
-            found = _plain(self.predict(row, [id])[0])
-            keep_keys(self.model, x)
-            return found
-
-    def _numbers(self, X: Any) -> Array:
-        """Convert X to numbers that the model accepts like X."""
-        if isinstance(self.model, Prepared):
-            if "_layout" not in self.model.__dict__:
-                self.model._begin(layout_of(X, self.model.categorical))
-            return self.model._rows(X)
-        begun = self.model.__sklearn_is_fitted__()
-        first = not begun and self._blank is None
-        self._blank = clone(self.model) if first else self._blank
-        rows = check_rows(self.model if begun else self._blank, X, first=first)
-        return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+            return _plain(self.predict(self.model._one(x), [id])[0])
 
     def _predicted(self, rows: Array) -> tuple[NDArray[Any], Kept | None]:
         """Return predictions, and what the learner keeps of them."""
@@ -222,6 +235,11 @@ class Pending:
         files.save(self, path)
 
     def _file_params(self) -> dict[str, Any]:
+        if files.has_kernel_function(self.model):
+            raise ValueError(
+                "the model has a kernel function, which a file with pending rows cannot contain: "
+                "pickle the whole, or name a kernel"
+            )
         return {"limit": self.limit}
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -231,12 +249,8 @@ class Pending:
             places = np.full(len(rows), -1)
             for number, (own, _) in enumerate(kept):
                 places[own] = number
-            begun = self.model.__sklearn_is_fitted__()
-            layout = self.model.__dict__.get("_layout")
             return {
-                "model": files.learner_tree(self.model) if begun else None,
-                "blank": None if begun else files.settings_text(self.model),
-                "layout": None if begun or layout is None else asdict(layout),
+                "model": files.any_tree(self.model),
                 "ids": list(self._rows),
                 "rows": np.stack(rows) if rows else None,
                 "expired": self.expired,
@@ -252,17 +266,10 @@ class Pending:
 
     def _restore(self, state: Any) -> None:
         """Restore a state from an untrusted file; raise StateError if it does not fit."""
-        entries = {"model", "blank", "layout", "ids", "rows", "expired"}
-        entries |= {"records", "meanings", "places"}
+        entries = {"model", "ids", "rows", "expired", "records", "meanings", "places"}
         require(isinstance(state, dict) and set(state) == entries, "the state is not a table")
-        if state["model"] is not None:
-            self.model = files.learner_from_tree(state["model"], "the file", tried=False)
-        else:
-            require(isinstance(state["blank"], str), "there is no model")
-            self.model = files.from_settings_text(state["blank"], "the file")
-        if state["layout"] is not None:
-            require(isinstance(self.model, Prepared), "layout is not that of the model")
-            self.model._begin(_layout(state["layout"]))
+        self.model = files.learner_from_tree(state["model"], "the file", tried=False)
+        require(not isinstance(self.model, Pending), "there is no model")
         self.expired = checked_count(state["expired"], "expired")
         ids, rows = state["ids"], state["rows"]
         good = isinstance(ids, list) and len(ids) <= self.limit
@@ -275,9 +282,6 @@ class Pending:
         require(good and len(rows) == len(ids), "rows are not as many as ids")
         width = getattr(self.model, "n_features_in_", rows.shape[1])
         require(width == rows.shape[1], "rows have other columns than the model")
-        if state["model"] is None and not isinstance(self.model, Prepared):
-            self._blank = clone(self.model)
-            check_rows(self._blank, rows, first=True)
         lines = _restored_lines(state, len(ids))
         self._rows = OrderedDict(
             zip(ids, zip(map(np.array, rows), lines, strict=True), strict=True)
@@ -288,7 +292,7 @@ class Pending:
         if self.model.__sklearn_is_fitted__():
             self.model._try_out()
         if self._rows:
-            self._predicted(self._numbers(np.stack([row for row, _ in self._rows.values()])))
+            self._predicted(self.model.encode(np.stack([row for row, _ in self._rows.values()])))
 
 
 def _restored_lines(state: dict[str, Any], rows: int) -> list[Line]:
@@ -307,14 +311,6 @@ def _restored_lines(state: dict[str, Any], rows: int) -> list[Line]:
         for place, line in zip(own.tolist(), kept.lines, strict=True):
             found[place] = line
     return found
-
-
-def _layout(fields: Any) -> Layout:
-    require(isinstance(fields, dict), "layout is not a table")
-    lists: dict[str, Any] = {
-        name: None if value is None else tuple(value) for name, value in fields.items()
-    }
-    return Layout(**lists)
 
 
 def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:

@@ -17,18 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from pronk.core.checks import did_you_mean
-from pronk.data.dates import CLOCK, DATE, DATES, DAY_FIRST, ISO, MONTH_FIRST, TIME, decide
-from pronk.data.errors import (
-    Argument,
-    Message,
-    StreamError,
-    joined,
-    option,
-    other_delimiter,
-    without_secret,
-)
-from pronk.data.values import (
+from pronk.columns.dates import CLOCK, DATE, DATES, DAY_FIRST, ISO, MONTH_FIRST, TIME, decide
+from pronk.columns.model import MISSING
+from pronk.columns.values import (
     CATEGORY,
     NUMBER,
     in_words,
@@ -39,12 +30,21 @@ from pronk.data.values import (
     present,
     reads_as_number,
 )
+from pronk.core.checks import did_you_mean
+from pronk.data.errors import (
+    Argument,
+    Message,
+    StreamError,
+    joined,
+    option,
+    other_delimiter,
+    without_secret,
+)
 
 if TYPE_CHECKING:
     from pronk.data.stream import FileStream
 
 TASKS = ("auto", "regression", "classification")
-MISSING = ("error", "mean")
 #: Given instead of names: all columns of text are categories.
 AUTOMATIC = "auto"
 
@@ -59,25 +59,28 @@ class Reading:
         CSV (``.csv``, ``.tsv``), NDJSON (``.ndjson``, ``.jsonl``) or LIBSVM text (``.libsvm``,
         ``.svm``), also compressed (``.gz``, ``.bz2``, ``.zst``, ``.lz4``); ``.parquet``; Arrow
         (``.arrow``, ``.feather``). "-" is standard input; it and named pipes bring CSV or NDJSON.
-        A directory, or a pattern with ``*``, is its files in the order of their names. With
-        ``query`` a database.
+        A directory, or a pattern with ``*``, is its files in the order of their names; several
+        names stand one per line. With ``query`` a database.
     target : str, optional
         The column to predict; "label" for LIBSVM. Without it all rows have no label.
     columns : sequence of str, optional
         The columns of X, in this order; all if not given.
     drop : sequence of str
-        Columns to leave out. All others must be numbers, booleans, dates or times.
+        Columns to leave out.
     keep : sequence of str
         Columns that are copied to the predictions unchanged, whether or not they are in X.
     categorical : sequence of str
-        Columns that hold categories; X holds a number for each category. "auto": all columns of
-        text that is not dates.
-    missing : "error" or "mean"
-        How to treat a missing value in X, and a time that cannot be read: raise an error, or pass
-        NaN for the model to fill in.
+        Columns that hold categories; X holds a number for each category. "auto", the default: all
+        columns of text that is not dates.
+    missing : "mean" or "error"
+        How to treat a missing value in X, and a time that cannot be read: pass NaN for the model to
+        fill in (the default), or raise an error.
+    strict : bool, default False
+        Guess nothing: without ``categorical`` text raises an error, and so does a missing value
+        without ``missing``; a CSV file has commas, points and UTF-8 unless said otherwise.
     dates : "auto", "dayfirst", "monthfirst" or "iso"
         How dates in text that have the year last are read, as 01/02/2015. "auto" decides by the
-        first block; "iso" treats them as text. See `pronk.data.dates`.
+        first block; "iso" treats them as text. See `pronk.columns.dates`.
     task : "auto", "regression" or "classification"
         Whether y is numbers or labels. "auto" decides by the first block: text, booleans, whole
         numbers with at most 20 distinct values and 0/1 or -1/1 are labels.
@@ -90,15 +93,17 @@ class Reading:
     limit : int, optional
         Stop after this many rows.
     delimiter : str, optional
-        Of a CSV file; a comma, or a tab for ``.tsv``. "\\t" in two characters is a tab too.
-    decimal : "." or ","
-        The decimal separator of a CSV file; with "," the delimiter is ";" unless given.
+        Of a CSV file; found by its first lines if not given, and a tab for ``.tsv``. "\\t" in two
+        characters is a tab too.
+    decimal : "." or ",", optional
+        The decimal separator of a CSV file; found by its first lines if not given.
     na : sequence of str
         Words of a CSV file that mean missing, such as "?", in addition to the empty text, NA, NaN,
-        null and the other words of `pronk.data.values.MISSING_WORDS`.
+        null and the other words of `pronk.columns.values.MISSING_WORDS`. A number, such as -999, is
+        found in any spelling.
     charset : str, optional
-        The encoding of text, such as "latin-1"; by default UTF-8, or UTF-16 if a file begins with
-        its byte order mark.
+        The encoding of text, such as "latin-1"; by default UTF-8, UTF-16 if a file begins with its
+        byte order mark, or cp1252 if its start is not UTF-8.
     header : bool, default True
         Whether the first line of a CSV file has the columns' names; else they are x0, x1, ..
     skip_bad : bool, default False
@@ -112,15 +117,16 @@ class Reading:
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    missing: str = "error"
+    categorical: tuple[str, ...] = None  # type: ignore[assignment]  # by `strict`
+    missing: str = None  # type: ignore[assignment]  # by `strict`
+    strict: bool = False
     dates: str = "auto"
     task: str = "auto"
     weight: str | None = None
     time: str | None = None
     limit: int | None = None
     delimiter: str | None = None
-    decimal: str = "."
+    decimal: str | None = None
     na: tuple[str, ...] = ()
     charset: str | None = None
     header: bool = True
@@ -128,13 +134,17 @@ class Reading:
     query: str | None = None
 
     def __post_init__(self) -> None:
+        if self.categorical is None:
+            object.__setattr__(self, "categorical", () if self.strict else (AUTOMATIC,))
+        if self.missing is None:
+            object.__setattr__(self, "missing", "error" if self.strict else "mean")
         for name, allowed in (("task", TASKS), ("missing", MISSING), ("dates", DATES)):
             if getattr(self, name) not in allowed:
                 words = ", ".join(allowed)
                 got = getattr(self, name)
                 raise StreamError(Argument(name), f" must be one of {words}; got {got!r}")
         object.__setattr__(self, "file", str(self.file))
-        if self.decimal not in (".", ","):
+        if self.decimal not in (None, ".", ","):
             got = self.decimal
             raise StreamError(Argument("decimal"), f" must be . or a comma; got {got!r}")
         if self.charset is not None:
@@ -152,18 +162,26 @@ class Reading:
     @property
     def name(self) -> str:
         """Return the name of the input in messages."""
-        return "standard input" if self.file == "-" else without_secret(self.file)
+        if self.file == "-":
+            return "standard input"
+        first, *more = self.file.split("\n")
+        return without_secret(first) + (f" and {len(more)} more files" if more else "")
 
-    def open(self, *, unlabelled: bool = True, rows: int | None = None) -> FileStream:
+    def open(
+        self, *, unlabelled: bool = True, rows: int | None = None, as_given: bool = False
+    ) -> FileStream:
         """Open the stream; arguments as in `FileStream`."""
         from pronk.data.stream import FileStream
 
         choices = {one.name: getattr(self, one.name) for one in fields(self)}
-        return FileStream(choices.pop("file"), **choices, unlabelled=unlabelled, rows=rows)
+        file = choices.pop("file")
+        return FileStream(file, **choices, unlabelled=unlabelled, rows=rows, as_given=as_given)
 
     def chosen(self) -> dict[str, Any]:
         """Return the choices that differ from the defaults, by name, and the file and target."""
-        return {**_chosen(self), "file": self.file, "target": self.target}
+        usual = Reading(self.file, strict=self.strict)
+        found = {**_chosen(self, usual), "file": self.file, "target": self.target}
+        return {**found, "strict": True} if self.strict else found
 
     @classmethod
     def of(cls, choices: Mapping[str, Any]) -> Self:
@@ -182,7 +200,7 @@ class Preparing:
 
     def chosen(self) -> dict[str, Any]:
         """Return the choices that differ from the defaults, by name."""
-        return _chosen(self)
+        return _chosen(self, Preparing())
 
     @classmethod
     def of(cls, choices: Mapping[str, Any]) -> Self:
@@ -194,8 +212,8 @@ def as_words(choices: Mapping[str, Any]) -> list[str]:
     """Return choices as the words of a command line."""
     words: list[str] = []
     for name, value in choices.items():
-        if value is False:
-            words.append(option(name, value))
+        if isinstance(value, bool):
+            words.append(option(name, "" if value else False))
         elif name == "columns":
             words += ["--columns", ",".join(value)]
         else:
@@ -210,11 +228,11 @@ def _names(given: str | Iterable[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _chosen(description: Any) -> dict[str, Any]:
+def _chosen(description: Any, usual: Any) -> dict[str, Any]:
     found = {}
     for one in fields(description):
         value = getattr(description, one.name)
-        if value != one.default:
+        if value != getattr(usual, one.name):
             found[one.name] = list(value) if isinstance(value, tuple) else value
     return found
 
@@ -235,6 +253,14 @@ MANY = 100
 #: 1,234,567 or 1.234.567 or 1 234 567.8, and 3,25
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:(?:,\d{3})+(?:\.\d+)?|(?:\.\d{3}){2,}|(?:[ '_]\d{3})+.*)")
 _COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+#: The name of an index without a name, as spreadsheets and pandas write it.
+UNNAMED = re.compile(r"(?:Unnamed: \d+)?")
+#: The only column of X if the file has no other than the target; it is 0 in every row.
+NO_COLUMN = "(no column)"
+#: Whole numbers from this one on, with at most so many different values, are codes.
+_CODES, _FEW_CODES = 1000, 32
+#: Years, months and days as whole numbers.
+_DATES = ((1900, 2100), (190001, 210012), (19000101, 21001231))
 #: Rows after which a note is printed for a column whose values never repeat.
 LEAST_ROWS = 50
 
@@ -283,7 +309,9 @@ class Chooser:
         if twice:
             hint = self._header_hint() or ("rename one",)
             raise StreamError(f"{self._name} has two columns named {twice[0]!r}", hint=hint)
-        automatic = reading.categorical == (AUTOMATIC,) and AUTOMATIC not in names
+        named = self._split(reading.categorical)
+        automatic = AUTOMATIC in named and AUTOMATIC not in names
+        named = [name for name in named if name != AUTOMATIC or not automatic]
         requested = {
             "target": self.targets,
             "weight": [reading.weight] if reading.weight is not None else [],
@@ -291,16 +319,19 @@ class Chooser:
             "columns": self._split(reading.columns),
             "drop": self._split(reading.drop),
             "keep": self._split(reading.keep),
-            "categorical": [] if automatic else self._split(reading.categorical),
+            "categorical": named,
         }
         for argument, several in requested.items():
             for name in several:
-                self._check_name(argument, name, reading.weight)
+                if (argument, name) != ("columns", NO_COLUMN):
+                    self._check_name(argument, name, reading.weight)
         candidates = requested["columns"] or names
         excluded = {*self.targets, reading.weight, *requested["drop"]}
         columns = [name for name in candidates if name not in excluded]
-        named = set(requested["categorical"])
-        categorical = [name for name in columns if name in named]
+        if not columns and not (reading.strict or reading.columns or reading.drop):
+            columns = [NO_COLUMN]
+        chosen = set(requested["categorical"])
+        categorical = [name for name in columns if name in chosen]
         return ChosenColumns(columns, categorical, automatic, requested["keep"])
 
     def _check_name(self, argument: str, name: str, weight: str | None) -> None:
@@ -323,10 +354,17 @@ class Chooser:
         return [name if name in known else name.strip() for name in parts]
 
     def _split(self, given: Sequence[str]) -> list[str]:
-        """Return names; text with commas is several names unless a column has that name."""
-        known = set(self._schema.names)
+        """Return names; text with commas is several names unless a column has that name.
+
+        The name of a nested column stands for its fields.
+        """
+        known = self._schema.names
         parts = [[text] if text in known else text.split(",") for text in given]
-        return list(dict.fromkeys(name for some in parts for name in some))
+        found: list[str] = []
+        for name in (name for some in parts for name in some):
+            fields = [other for other in known if other.startswith(f"{name}.")]
+            found += [name] if name in known or not fields else fields
+        return list(dict.fromkeys(found))
 
     def _name_hint(self, name: str) -> Message:
         names = self._schema.names
@@ -346,15 +384,41 @@ class Chooser:
         """Return the kinds of the columns by their types; for text by the first rows."""
         found = Kinds([], [], [])
         for name in columns.used:
+            if name == NO_COLUMN:
+                found.kinds.append(NUMBER)
+                found.orders.append(ISO)
+                continue
             type_ = self._schema.field(name).type
             kind, order = kind_of(type_), ISO if dates == "auto" else dates
             if name in columns.categorical:
                 kind = CATEGORY
+            elif columns.automatic and _are_codes(start.column(name)):
+                kind = CATEGORY
+                found.notes.append(_codes_note(name, start.column(name)))
             elif is_text(type_) and (decision := decide(present(start.column(name)), dates)):
                 kind, order, shown = decision
                 found.notes.extend([] if shown else [_ambiguous(name, order)])
             found.kinds.append(kind)
             found.orders.append(order)
+        return found
+
+    def of_no_use(self, kinds: dict[str, str], start: pa.RecordBatch) -> dict[str, Message]:
+        """Return columns, given with their kinds, that only name or number the rows, with notes."""
+        found: dict[str, Message] = {}
+        for name, kind in kinds.items() if len(start) >= LEAST_ROWS else ():
+            if name == NO_COLUMN:
+                continue
+            values = start.column(name).drop_null()
+            if kind == CATEGORY and is_text(values.type):
+                distinct = len(values.unique())
+                if len(values) >= LEAST_ROWS and distinct > 0.9 * len(values):
+                    found[name] = (
+                        f"column {name!r} is left out: it has {distinct:,} different texts in the "
+                        f"first {len(start):,} rows; to use it, give ",
+                        Argument("categorical", f"auto,{name}"),
+                    )
+            elif UNNAMED.fullmatch(name) and is_number(values.type) and _counts_up(values):
+                found[name] = (f"column {name!r} is left out: it has no name and numbers the rows",)
         return found
 
     def check_usable(
@@ -370,6 +434,7 @@ class Chooser:
 
         Unless ``gaps`` are allowed, the error also names the columns with missing values.
         """
+        columns = [name for name in columns if name != NO_COLUMN]
         types = {name: self._schema.field(name).type for name in columns}
         for name in categorical:
             if pa.types.is_nested(types[name]):
@@ -497,10 +562,10 @@ class Chooser:
         """Return notes on columns, given with their kinds, that seem to number or name the rows."""
         found: list[Message] = []
         for name in columns if len(start) >= LEAST_ROWS else ():
+            if columns[name] not in (NUMBER, CATEGORY) or name == NO_COLUMN:
+                continue
             values = start.column(name)
             type_ = values.type
-            if columns[name] not in (NUMBER, CATEGORY):
-                continue
             whole = pa.types.is_integer(type_) or is_text(type_)
             if not whole or len(values.unique()) < len(values):
                 continue
@@ -548,6 +613,8 @@ class Chooser:
             )  # fmt: skip
         if text or pa.types.is_boolean(type_):
             return "classification", in_words(type_)
+        if pa.types.is_integer(type_) and _are_counts(values):
+            return "regression", f"{distinct} distinct whole numbers, as of counts"
         if pa.types.is_integer(type_) and distinct <= min(FEW, max(2, len(values) // 5)):
             return "classification", f"{distinct} distinct whole numbers"
         if distinct == 2 and set(values.drop_null().unique().to_pylist()) in ({0, 1}, {-1, 1}):
@@ -569,6 +636,51 @@ class Chooser:
                     column=name,
                 )
         return "regression", f"{len(self.targets)} targets"
+
+
+def _are_codes(values: pa.Array) -> bool:
+    """Return whether whole numbers are codes, as of places: large, few, and at no even distance.
+
+    Years, months as 202401 and days as 20240131 are numbers, and so is what only grows.
+    """
+    known = values.drop_null()
+    if not pa.types.is_integer(values.type) or len(known) < LEAST_ROWS:
+        return False
+    distinct = sorted(known.unique().to_pylist())
+    if not 2 <= len(distinct) <= min(_FEW_CODES, len(known) // 10) or distinct[0] < _CODES:
+        return False
+    steps = {after - before for before, after in pairwise(distinct)}
+    if len(steps) == 1 or distinct[-1] - distinct[0] <= 4 * len(distinct):
+        return False
+    if any(all(low <= one <= high for one in distinct) for low, high in _DATES):
+        return False
+    return any(after < before for before, after in pairwise(known.to_pylist()))
+
+
+def _codes_note(name: str, values: pa.Array) -> Message:
+    number = len(values.drop_null().unique())
+    return (
+        f"column {name!r} has {number} different whole numbers, all of {_CODES:,} and more, and is "
+        "taken as categories; if they are measured, give ",
+        Argument("strict"),
+    )
+
+
+def _are_counts(values: pa.Array) -> bool:
+    """Return whether whole numbers are counts: many, from 0 or 1 on, fewer to both sides of a peak.
+
+    The frequencies of classes are in no order, and a rare class is rarely the last one.
+    """
+    found = values.drop_null().value_counts().to_pylist()
+    often = {item["values"]: item["counts"] for item in found}
+    if len(often) < 5 or min(often) not in (0, 1) or len(values) < LEAST_ROWS:
+        return False
+    shares = [often.get(i, 0) / len(values) for i in range(min(often), max(often) + 1)]
+    peak = shares.index(max(shares))
+    slack = 2.0 / len(values) ** 0.5  # the error of a share
+    rises = all(b >= a - slack for a, b in pairwise(shares[: peak + 1]))
+    falls = all(b <= a + slack for a, b in pairwise(shares[peak:]))
+    return rises and falls and shares[-1] < 0.02
 
 
 def _ambiguous(name: str, order: str) -> Message:

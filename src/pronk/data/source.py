@@ -19,7 +19,7 @@ import select
 import stat
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from pronk.data.errors import Argument, StreamError, without_secret
+from pronk.data.errors import Argument, Message, StreamError, without_secret
 
 #: Rows of a batch that a source makes itself.
 BATCH_ROWS = 4096
@@ -35,6 +35,8 @@ BATCH_ROWS = 4096
 
 #: The column with the reason why a row is bad; null for a good one. No file has this name.
 BAD = "\x00why"
+#: The start of a reason that is no fault: the line is not a row of data, and is always left out.
+NOT_DATA = "not a row of data: "
 
 
 def own_types(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
@@ -60,6 +62,11 @@ class FileSource(Protocol):
         """Return the column of the labels, if the kind of file defines one."""
         ...
 
+    @property
+    def notes(self) -> Sequence[Message]:
+        """Return what was found in the file that a user may want to know."""
+        ...
+
     def schema(self) -> pa.Schema:
         """Return names and types of the columns; types inferred from the start if it has none."""
         ...
@@ -83,6 +90,18 @@ class FileSource(Protocol):
         """Declare columns that will be requested; a sparse file may not contain all of them."""
         ...
 
+    def require(self, columns: Iterable[str]) -> None:
+        """Declare columns in which a word among numbers is a bad row, not a missing value."""
+        ...
+
+    def unread_words(self) -> dict[str, dict[str, Any]]:
+        """Return, by column, the number of words among its numbers so far, and the first."""
+        ...
+
+    def unmatched(self) -> list[str]:
+        """Return the words for missing values that have not been found so far."""
+        ...
+
 
 class Dense:
     """Base class for kinds of files that contain all their columns."""
@@ -90,12 +109,22 @@ class Dense:
     untyped = False
     times_in_text = False
     label: str | None = None
+    notes: tuple[Message, ...] = ()
 
     def at(self, row: int) -> Self:
         return self
 
     def widen(self, columns: Sequence[str]) -> None:
         pass
+
+    def require(self, columns: Iterable[str]) -> None:
+        pass
+
+    def unread_words(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+    def unmatched(self) -> list[str]:
+        return []
 
 
 def without(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
@@ -229,6 +258,13 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 #: A function that returns where the whole rows at the start of some text end, 0 if there is none;
 #: its second argument is whether the text is the last.
 Ending = Callable[[bytes, bool], int]
+#: A function that begins to clean a text, and returns a function that cleans some whole lines.
+Cleaner = Callable[[], Callable[[bytes], bytes]]
+
+
+def marked(start: bytes) -> str | None:
+    """Return UTF-16 if a text begins with its byte order mark."""
+    return _UTF16 if start[:2] in _BYTE_ORDER_MARKS else None
 
 
 def line_ending(text: bytes, last: bool) -> int:
@@ -243,14 +279,23 @@ class TextFile:
         self.path = path
         self._charset = charset
         self.share: float | None = None  # of the file's bytes read so far
+        self.cleaner: Cleaner | None = None
 
     def __str__(self) -> str:
         return str(self.path)
 
+    def start(self) -> bytes:
+        """Return the start of the text, in its own encoding."""
+        with opened(self.path) as file, self._decompressed(file) as stream:
+            return bytes(stream.read(_TEXT_BYTES))
+
+    def set_charset(self, charset: str) -> None:
+        self._charset = charset
+
     @property
     def seekable(self) -> bool:
         """Return whether pieces are bytes of the file, so that reading may begin at any row."""
-        plain = self.path.suffix.lower() not in COMPRESSED
+        plain = self.path.suffix.lower() not in COMPRESSED and self.cleaner is None
         return plain and self._charset is None and self._marked() is None
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
@@ -261,6 +306,7 @@ class TextFile:
             if start:
                 file.seek(start)
             read = stream if charset is None else _Decoded(stream, charset, str(self))
+            read = read if self.cleaner is None else _Cleaned(read, self.cleaner())
             for piece, ahead in _cut(read, str(self), ending):
                 self.share = max(1, file.tell() - ahead * (file is read)) / max(1, size)
                 yield piece
@@ -268,7 +314,7 @@ class TextFile:
     def _marked(self) -> str | None:
         """Return UTF-16 if the text begins with its byte order mark."""
         with opened(self.path) as file, self._decompressed(file) as stream:
-            return _UTF16 if stream.read(2) in _BYTE_ORDER_MARKS else None
+            return marked(stream.read(2))
 
     def _decompressed(self, file: Any) -> Any:
         codec = COMPRESSED.get(self.path.suffix.lower())
@@ -284,6 +330,7 @@ class Pipe:
     def __init__(self, path: Path | None = None, charset: str | None = None) -> None:
         self._charset = charset
         self.share: float | None = None
+        self.cleaner: Cleaner | None = None
         self._path = path
         self._stream: Any = None
         self._kept = bytearray()
@@ -295,6 +342,13 @@ class Pipe:
         return "standard input" if self._path is None else str(self._path)
 
     seekable = False
+
+    def start(self) -> bytes:
+        """Return the start of the text that has arrived, in its own encoding."""
+        return _Replayed(self).read(_TEXT_BYTES)
+
+    def set_charset(self, charset: str) -> None:
+        self._charset = charset
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
         """Yield the whole rows that have arrived, from the start."""
@@ -316,11 +370,10 @@ class Pipe:
             yield rest[:end]
 
     def _reader(self) -> Any:
-        charset = self._charset or (
-            _UTF16 if _Replayed(self).read(2) in _BYTE_ORDER_MARKS else None
-        )
+        charset = self._charset or marked(_Replayed(self).read(2))
         reader = _Replayed(self)
-        return reader if charset is None else _Decoded(reader, charset, str(self))
+        text = reader if charset is None else _Decoded(reader, charset, str(self))
+        return text if self.cleaner is None else _Cleaned(text, self.cleaner())
 
     def first_byte(self) -> bytes:
         """Return the first byte that is not a space."""
@@ -397,6 +450,25 @@ class _Replayed:
         return data
 
 
+class _Cleaned:
+    """Read text whose whole lines are passed through a function."""
+
+    def __init__(self, stream: Any, clean: Callable[[bytes], bytes]) -> None:
+        self._stream = stream
+        self._clean = clean
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while data := self._stream.read(size):
+            data = self._rest + data
+            end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            self._rest = data[end:]
+            if end and (text := self._clean(data[:end])):
+                return text
+        last, self._rest = self._rest, b""
+        return self._clean(last) if last else b""
+
+
 class _Decoded:
     """Read text in some encoding and return UTF-8."""
 
@@ -470,3 +542,21 @@ class TextSource(Dense):
 
     def total(self) -> float | None:
         return self._rows / self.file.share if self.file.share else None
+
+
+def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """Return a batch with the given columns and types, which a later file may lack."""
+    if batch.schema.names == list(types) and batch.schema.types == list(types.values()):
+        return batch
+    columns = []
+    for name, kind in types.items():
+        if name == BAD and batch.schema.get_field_index(name) < 0:
+            columns.append(pa.nulls(batch.num_rows, kind))
+            continue
+        if batch.schema.get_field_index(name) < 0:
+            raise StreamError(f"a file has no column {name!r}, as the files before it")
+        column = batch.column(name)
+        if kind == pa.float64() and column.type != kind:
+            column = column.cast(kind, safe=False)
+        columns.append(column if column.type == kind else column.cast(kind))
+    return pa.record_batch(columns, names=list(types))

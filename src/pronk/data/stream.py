@@ -1,7 +1,7 @@
 """Blocks of rows from files of many kinds, in bounded memory.
 
 A source reads Arrow record batches from one kind of file. `FileStream` picks the columns, converts
-them to numbers (`pronk.data.values`) and cuts them into blocks of equal length, counted from the
+them to numbers (`pronk.columns.values`) and cuts them into blocks of equal length, counted from the
 start of the file, so that a run that resumes at the start of a block sees the same blocks as one
 that never stopped. `RowChecks` finds the rows that cannot be used.
 
@@ -14,7 +14,7 @@ seconds. `pronk.Prepared` turns both into columns for a learner.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,20 +24,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.core.checks import without_label
-from pronk.core.state import LARGEST_TARGET
-from pronk.data.dates import CLOCK, DATE, TIME
-from pronk.data.errors import Argument, Message, StreamError, in_python, option, with_options
-from pronk.data.opening import open_source, reads_once
-from pronk.data.preparation import DROPPED, column
-from pronk.data.schema import Chooser, Reading
-from pronk.data.source import BAD, not_text
-from pronk.data.values import (
+from pronk.columns.dates import CLOCK, DATE, TIME
+from pronk.columns.preparation import DROPPED, column
+from pronk.columns.spelling import is_total
+from pronk.columns.values import (
     CATEGORY,
     Array,
     as_numbers,
-    as_types,
     has_hours,
+    is_number,
     is_text,
     is_time,
     labels,
@@ -45,8 +40,17 @@ from pronk.data.values import (
     reads_as_number,
     unread,
 )
-from pronk.estimators.inputs import LARGEST_INPUT, LARGEST_WEIGHT, timed_weights
+from pronk.core.checks import LARGEST_INPUT, without_label
+from pronk.core.state import LARGEST_TARGET
+from pronk.data.errors import Argument, Message, StreamError, in_python, option, with_options
+from pronk.data.opening import open_source, reads_once
+from pronk.data.schema import NO_COLUMN, UNNAMED, Chooser, Reading
+from pronk.data.source import BAD, NOT_DATA, as_types, not_text
+from pronk.data.views import Backwards, Flat
+from pronk.estimators.inputs import LARGEST_WEIGHT, timed_weights
 
+#: Steps of time that show in which direction a file runs.
+LEAST_STEPS = 9
 #: Rows of a block, unless it would be larger than `_BLOCK_BYTES`.
 BLOCK_ROWS = 4096
 _BLOCK_BYTES = 1 << 25
@@ -81,12 +85,16 @@ class Block(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why a row cannot be used; ``fills`` if ``missing="mean"`` would fill the value in."""
+    """Why a row cannot be used; ``fills`` if ``missing="mean"`` would fill the value in.
+
+    ``left_out`` if it is a line that is not a row of data.
+    """
 
     message: Message
     column: str | None = None
     fills: bool = False
     hint: Message = ()
+    left_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,9 +126,9 @@ class RowChecks:
         """Return a problem per bad row; the column BAD of ``batch`` has those of its reader."""
         last = None if self.every else 1
         problems: list[tuple[int, Problem]] = []
-        if self.every and batch.column(BAD).null_count < batch.num_rows:
+        if BAD in batch.schema.names and batch.column(BAD).null_count < batch.num_rows:
             reasons = batch.column(BAD).to_pylist()
-            problems += [(row, Problem((why,))) for row, why in enumerate(reasons) if why]
+            problems += [(row, _reason(why)) for row, why in enumerate(reasons) if why]
         problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
         own = weights if weights is None or weights.ndim == 1 else weights[:, 0]
@@ -184,6 +192,19 @@ class RowChecks:
         ]
 
 
+def _reason(why: str) -> Problem:
+    """Return the problem for the reason that a reader of files gives."""
+    skip: Message = (
+        "correct it, leave such rows out with ",
+        Argument("skip_bad", "FILE"),
+        ", or name a word that means missing with ",
+        Argument("na", "WORD"),
+    )
+    if why.startswith(NOT_DATA):
+        return Problem((why.removeprefix(NOT_DATA),), left_out=True)
+    return Problem((why,), hint=skip)
+
+
 def _wrong_weight(value: float) -> str:
     return f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
 
@@ -214,6 +235,8 @@ class FileStream:
         predicts them and learns nothing from them. Otherwise they raise an error.
     rows : int, optional
         Rows per block; 4096, fewer if the rows are very wide.
+    as_given : bool, default False
+        Keep the order of the rows also if the newest comes first.
     **choices
         Which columns are read, and as what: `columns`, `drop`, `categorical`, `missing`, `task`,
         `limit`, `delimiter`, `header`, `query` and the other fields of `pronk.data.Reading`.
@@ -236,6 +259,8 @@ class FileStream:
         missing: the number of rows so far, and the first of them.
     hours : dict
         By column of dates, values with a time of day, whose hour is not used: likewise.
+    left_out : dict
+        By reason, lines that are not rows of data, such as a header that is repeated: likewise.
     task : str
         "regression" or "classification".
     reason : str
@@ -249,6 +274,7 @@ class FileStream:
         *,
         unlabelled: bool = False,
         rows: int | None = None,
+        as_given: bool = False,
         **choices: Any,
     ) -> None:
         self.reading = reading = Reading(str(path), target, **choices)
@@ -261,19 +287,42 @@ class FileStream:
         self._source.widen([name for text in reading.columns for name in text.split(",")])
         self.target = target if target is not None else self._source.label
         with self._reading():
-            self._schema = self._own_schema()
+            self._schema = self._own_schema(self._opened())
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
         self.targets = chooser.targets
         chosen = chooser.columns(reading)
         self.columns, self.categorical, self.keep = chosen.used, chosen.categorical, chosen.kept
         self.weight, self.time = reading.weight, reading.time
+        self._watched: list[str] = []  # a row of totals is found by its word in the index
+        if not reading.strict:
+            numeric = [field.name for field in self._schema if is_number(field.type)]
+            self._watched = [name for name in numeric if UNNAMED.fullmatch(name)]
+        lists = self._lists() if chosen.automatic and not reading.columns else []
+        self.columns = [name for name in self.columns if name not in lists]
+        chosen = chosen._replace(used=self.columns)
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
+        self._source.require({*self.targets, *filter(None, (self.weight, self.time))})
         self._head = self._start()
         self.kinds, self.orders, notes = chooser.kinds(chosen, self._head, reading.dates)
         held = dict(zip(self.columns, self.kinds, strict=True))
+        if chosen.automatic and not reading.columns:
+            free = {name: kind for name, kind in held.items() if name not in self.categorical}
+            useless = chooser.of_no_use(free, self._head)
+            if len(useless) < len(held):
+                notes = [*notes, *useless.values()]
+                self._leave_out(useless)
+                held = dict(zip(self.columns, self.kinds, strict=True))
         if chosen.automatic:
             self.categorical = [name for name, kind in held.items() if kind == CATEGORY]
+        if not reading.strict and (name := self._newest_first(held)) is not None:
+            if as_given or reads_once(reading.file):
+                notes = [*notes, (f"column {name!r} runs backwards: the newest row comes first",)]
+            else:
+                self._source = Backwards(self._source)
+                self._head = self._start()
+                what = f"column {name!r} runs backwards, so the rows are read from the last one on"
+                notes = [*notes, (what,)]
         chooser.check_usable(
             [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
             self.categorical, self._head, self._first_text, gaps=self.missing == "mean",
@@ -282,19 +331,61 @@ class FileStream:
             chooser.check_weight(self.weight, self._head)
         if self.time is not None:
             self._time_as = chooser.time_kind(self.time, self._head, reading.dates)
-        self._notes = notes + chooser.notes(held, self._head)
+        if lists:
+            names = ", ".join(map(repr, lists))
+            notes = [*notes, (f"columns of lists are left out: {names}",)]
+        self._notes = [*self._source.notes, *notes, *chooser.notes(held, self._head)]
         self.task, self.reason = chooser.task(reading.task, self._head)
         self._checks = RowChecks(
             self.columns, self.targets, self.weight, self.time, self.task,
             gaps=self.missing == "mean", unlabelled=self.unlabelled, every=reading.skip_bad,
         )  # fmt: skip
         self.unread: dict[str, dict[str, Any]] = {}
+        self.left_out: dict[str, dict[str, Any]] = {}
         self.hours: dict[str, dict[str, Any]] = {}
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
-    def _own_schema(self) -> pa.Schema:
+    def _lists(self) -> list[str]:
+        """Return the columns of X that hold lists or other nested values."""
+        known = [name for name in self.columns if name != NO_COLUMN]
+        return [name for name in known if pa.types.is_nested(self._schema.field(name).type)]
+
+    def _leave_out(self, names: Iterable[str]) -> None:
+        """Use all columns but these."""
+        gone = set(names)
+        kept = [place for place, name in enumerate(self.columns) if name not in gone]
+        self.columns = [self.columns[place] for place in kept]
+        self.kinds = [self.kinds[place] for place in kept]
+        self.orders = [self.orders[place] for place in kept]
+
+    def _newest_first(self, kinds: dict[str, str]) -> str | None:
+        """Return a column of times in which no row of the first ones is later than one before."""
+        for place, (name, kind) in enumerate(kinds.items()):
+            if kind in (TIME, DATE):
+                times = as_numbers(self._head.column(name), kind, self.orders[place])
+                steps = np.diff(times[~np.isnan(times)])
+                if len(steps) >= LEAST_STEPS and (steps <= 0.0).all() and steps.sum() < 0.0:
+                    return name
+        return None
+
+    def read_dates_as(self, orders: Sequence[str]) -> None:
+        """Read dates with the year last in these orders, one per column, as a model has learned."""
+        self.orders = list(orders)
+        if self.time is not None and self.time in self.columns:
+            self._time_as = self._time_as[0], self.orders[self.columns.index(self.time)]
+
+    def _opened(self) -> pa.Schema:
+        """Return the columns of the file, after its nested columns were made flat."""
+        if self.reading.strict or self._source.label is not None:
+            return self._source.schema()
+        flat = Flat(self._source, text=self.reading.query is None)
+        if flat.changes:
+            self._source = flat
+        return flat.schema()
+
+    def _own_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return names and types of the columns; times that are text in the file stay text."""
-        schema, targets = self._source.schema(), {self.target, *(self.target or "").split(",")}
+        targets = {self.target, *(self.target or "").split(",")}
         for place, field in enumerate(schema if self._source.times_in_text else ()):
             if is_time(field.type) and field.name not in targets:
                 schema = schema.set(place, field.with_type(pa.string()))
@@ -329,13 +420,15 @@ class FileStream:
         raise StreamError(f"{self._name} has no rows of data")
 
     def _needed(self) -> list[str]:
-        used = [*self.columns, *self.targets]
+        used = [*(name for name in self.columns if name != NO_COLUMN), *self.targets]
+        used += [name for name in self._watched if name not in used]
         used += [name for name in (self.weight, self.time) if name is not None and name not in used]
         return [*used, *(name for name in self.keep if name not in used)]
 
     def _with_reasons(self, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
         """Return the types with the column of reasons, if bad rows are left out."""
-        return {**types, BAD: pa.string()} if self.reading.skip_bad else types
+        loose = self._source.untyped and not self.reading.strict
+        return {**types, BAD: pa.string()} if self.reading.skip_bad or loose else types
 
     def expected_rows(self) -> int | None:
         """Return the number of rows, for a progress bar; an estimate while a CSV is read."""
@@ -359,29 +452,53 @@ class FileStream:
         for batch in self._batches(skip):
             block, problems = self._block(batch, start)
             last = self._check_order(block, problems, last)
-            if problems and not self.reading.skip_bad:
-                row = min(problems)
+            if not self.reading.skip_bad and (row := _first_fatal(problems)) is not None:
                 if row:
-                    yield self._block(batch.slice(0, row), start)[0]
+                    before, own = self._block(batch.slice(0, row), start)
+                    yield self._without(before, batch, start, own)
                 raise self._error(problems[row], start + row)
-            self._count_values(block.X, batch, start)
-            if problems:
-                good = np.ones(batch.num_rows, dtype=bool)
-                good[list(problems)] = False
-                block = Block(
-                    block.X[good], block.y[good],
-                    None if block.weights is None else block.weights[good],
-                    block.kept.filter(pa.array(good)), block.position,
-                    tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems)),
-                )  # fmt: skip
-            yield block
+            self._count_values(block.X, batch, start, problems)
+            yield self._without(block, batch, start, problems)
             start = block.position
+
+    def _without(
+        self, block: Block, batch: pa.RecordBatch, start: int, problems: dict[int, Problem]
+    ) -> Block:
+        """Return a block without the rows that cannot be used, which it lists."""
+        if not problems:
+            return block
+        good = np.ones(len(block.y), dtype=bool)
+        good[list(problems)] = False
+        for row in sorted(problems):
+            if problems[row].left_out:
+                what = in_python(problems[row].message)
+                self.left_out.setdefault(what, {"rows": 0, "first": start + row})["rows"] += 1
+        return Block(
+            block.X[good], block.y[good],
+            None if block.weights is None else block.weights[good],
+            block.kept.filter(pa.array(good)), block.position,
+            tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems)),
+        )  # fmt: skip
 
     def _block(self, batch: pa.RecordBatch, start: int) -> tuple[Block, dict[int, Problem]]:
         """Return all rows of a batch that begins at a row, and the rows that cannot be used."""
         X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
         block = Block(X, y, weights, batch.select(self.keep), start + batch.num_rows)
-        return block, self._checks.problems(X, y, weights, batch)
+        problems = self._checks.problems(X, y, weights, batch)
+        return block, problems if self.reading.strict else self._totals(X, batch, problems)
+
+    def _totals(
+        self, X: Array, batch: pa.RecordBatch, problems: dict[int, Problem]
+    ) -> dict[int, Problem]:
+        """Add rows of totals, which have a word such as Total in a column of dates."""
+        for j, name in enumerate(self.columns):
+            if self.kinds[j] in (TIME, DATE) and is_text(batch.column(name).type):
+                values = batch.column(name)
+                for row in np.flatnonzero(unread(values, X[:, j])).tolist():
+                    if is_total(word := values[row].as_py()):
+                        what = f"{word!r} is in the column {name!r} of dates"
+                        problems[row] = Problem((what,), left_out=True)
+        return problems
 
     def _check_order(self, block: Block, problems: dict[int, Problem], last: float) -> float:
         """Add a problem for rows whose time is before that of an earlier row; return the last time.
@@ -399,23 +516,28 @@ class FileStream:
             problems[row] = Problem((what,), hint=("sort the rows by time",))
         return float(before[-1])
 
-    def _count_values(self, X: Array, batch: pa.RecordBatch, start: int) -> None:
+    def _count_values(
+        self, X: Array, batch: pa.RecordBatch, start: int, problems: dict[int, Problem]
+    ) -> None:
         """Count text that does not read as a time, and times of day in columns of dates."""
+        used = np.ones(len(X), dtype=bool)
+        used[list(problems)] = False
         for j, name in enumerate(self.columns):
-            values, kind = batch.column(name), self.kinds[j]
-            if kind in (TIME, DATE, CLOCK) and is_text(values.type):
+            kind = self.kinds[j]
+            if kind in (TIME, DATE, CLOCK) and is_text((values := batch.column(name)).type):
                 if self._checks.gaps:
-                    _count(self.unread, name, unread(values, X[:, j]), values, start)
+                    _count(self.unread, name, used & unread(values, X[:, j]), values, start)
                 if kind == DATE:
-                    _count(self.hours, name, has_hours(X[:, j]), values, start)
+                    _count(self.hours, name, used & has_hours(X[:, j]), values, start)
 
     def columns_became(self) -> list[dict[str, Any]]:
         """Describe each column of the file: those of X, then those that are left out."""
         used = [column(*each) for each in zip(self.columns, self.kinds, self.orders, strict=True)]
         others = {*self.columns, *self.targets, self.weight, self.time}
         left = [name for name in self._schema.names if name not in others]
+        unread = {**self._source.unread_words(), **self.unread}
         for one in used:
-            for key, counted in (("unread", self.unread), ("hours", self.hours)):
+            for key, counted in (("unread", unread), ("hours", self.hours)):
                 one |= {key: counted[one["name"]]} if one["name"] in counted else {}
         return [*used, *({"name": name, "kind": DROPPED} for name in left)]
 
@@ -441,7 +563,8 @@ class FileStream:
         batch = as_types(self._head if skips else self._head.slice(0, rows), self._types())
         block, problems = self._block(batch, 0)
         self._check_order(block, problems, -np.inf)
-        end = len(block.y) if skips else min(problems, default=len(block.y))
+        fatal = None if skips else _first_fatal(problems)
+        end = len(block.y) if fatal is None else fatal
         good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
         return Block(
             block.X[good], block.y[good],
@@ -475,6 +598,10 @@ class FileStream:
     def notes(self, *, options: bool = False) -> list[str]:
         """Return notes, such as on a column that names each row; ``options``: for a terminal."""
         return list(map(with_options if options else in_python, self._notes))
+
+    def unmatched(self) -> list[str]:
+        """Return the words of ``na`` that the rows read so far do not have."""
+        return self._source.unmatched()
 
     def decides(self) -> dict[str, Any]:
         """Return all choices that decide the rows, by option: the key of a checkpoint."""
@@ -547,8 +674,13 @@ class FileStream:
     def _features(self, batch: pa.RecordBatch) -> Array:
         X = np.empty((batch.num_rows, len(self.columns)))
         for j, name in enumerate(self.columns):
+            if name == NO_COLUMN:
+                X[:, j] = 0.0
+                continue
             with self._turning(name):
                 X[:, j] = as_numbers(batch.column(name), self.kinds[j], self.orders[j])
+        if not self.reading.strict and (infinite := np.isinf(X)).any():
+            X[infinite] = np.nan  # no measurement is infinite
         return X
 
     @contextmanager
@@ -614,9 +746,16 @@ class FileStream:
             elif error.column == self.time and self.time not in self.columns:
                 hint = ("leave ", Argument("time"), " out")
             raise error.changed(hint=("correct it, or ", *hint)) from None
+        except UnicodeDecodeError:
+            raise not_text(self._name) from None
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]
             raise StreamError(f"{self._name} cannot be read: {text}") from None
+
+
+def _first_fatal(problems: dict[int, Problem]) -> int | None:
+    """Return the first row that cannot be used and is not simply left out."""
+    return min((row for row, one in problems.items() if not one.left_out), default=None)
 
 
 def _count(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from pronk.core.runtime import deferred_interrupts, limited
+from pronk._interrupts import deferred_interrupts
+from pronk.core.runtime import limited
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -48,7 +49,7 @@ def all_or_nothing(learner: Any, call: Callable[..., T], *args: Any, **options: 
             with limited:
                 return call(*args, **options)
         except BaseException:
-            with deferred_interrupts():
+            with deferred_interrupts(patient=True):
                 if model is not None:
                     model.roll_back(snapshot)
                 # Other threads may read what the call has not changed.

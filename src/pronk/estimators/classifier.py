@@ -15,10 +15,19 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pronk.columns.frames import count_rows
 from pronk.core.runtime import limited
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, check_given, check_length, one_row
+from pronk.estimators.inputs import (
+    Interval,
+    check_given,
+    check_length,
+    check_weights,
+    learned_only,
+    missing_labels,
+    with_times,
+)
 from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
 
 Array = NDArray[np.float64]
@@ -67,12 +76,14 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return self._labels.known
 
     def predict_then_learn(
-        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None
-    ) -> Any:
+        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None,
+        times: Any = None,
+    ) -> Any:  # fmt: skip
         """Predict each row, then learn it, in order; return the predicted labels.
 
         A prediction is a label of an earlier row, or one of ``classes=``. Before the first label
-        it is None, in an array of objects. ``output="decision"`` returns the margins (n,), or
+        it is None, in an array of objects. A row whose label is missing (None or NaN) is predicted
+        and not learned. ``output="decision"`` returns the margins (n,), or
         (n, classes) for three classes or more. ``output="probability"``, where the learner has
         `predict_proba`, returns (n, classes), the classes being ``classes_`` after the call (NaN
         before any label is known, 0 for a class that was not known yet). ``output="both"`` returns
@@ -85,14 +96,22 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 f"output={output!r}: {type(self).__name__} has no probabilities here; the default "
                 "learner has them, AIOLIClassifier, and learners with loss='logistic'"
             )
-        return self._predict_then_learn(X, y, None, output, sample_weight)
+        weights = with_times(sample_weight, times)
+        return self._predict_then_learn(X, y, None, output, weights)
 
     @rolled_back
     def _predict_then_learn(
         self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
     ) -> Any:
         """Check a call, predict then learn its rows, and return the output."""
-        rows = self._rows(X)
+        missing = missing_labels(y, n := count_rows(X))
+        sample_weight = learned_only(sample_weight, missing, n)
+        if missing is not None and output == "decision":
+            raise ValueError(
+                f"y has no label (None or NaN) at row {int(missing.argmax())} (counting from 0), "
+                "which output='decision' needs; leave the row out"
+            )
+        rows = self._rows(X, check_weights(sample_weight, n), learns=True)
         labels = self._known_labels(classes)
         if not rows.shape[0]:
             return self._no_rows(y, output)
@@ -101,7 +120,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 f"classes has {len(labels.classes):,} labels, more than "
                 f"max_classes={self.max_classes}; set a larger one"
             )
-        values, known_from, after = labels.receive(y, rows.shape[0], self.max_classes)
+        if missing is None:
+            values, known_from, after = labels.receive(y, n, self.max_classes)
+        elif missing.all() and not len(labels.known):
+            return self._nothing_known(n, output)
+        else:
+            values, known_from, after = labels.receive_some(y, missing, self.max_classes)
         known_from = self._known_from(known_from, labels, after)
         if not self.__sklearn_is_fitted__():
             self._start(rows.shape[1], labels.outputs)
@@ -122,6 +146,13 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     ) -> NDArray[np.int64]:
         """Return the first rows of a call that may be predicted each class of ``after``."""
         return known_from
+
+    def _nothing_known(self, n: int, output: str) -> Any:
+        """Return the output of rows without a label, before the first label; forget the rows."""
+        for name in ("_columns", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        named, shares = np.full(n, None), np.empty((n, 0))
+        return {"label": named, "probability": shares, "both": (named, shares)}[output]
 
     def _no_rows(self, y: Any, output: str) -> Any:
         """Return the output of a call without rows."""
@@ -161,10 +192,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return self._labels
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
-    ) -> Self:
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None,
+        times: Any = None,
+    ) -> Self:  # fmt: skip
         """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
-        self._predict_then_learn(X, y, classes, "label", sample_weight)
+        weights = with_times(sample_weight, times)
+        self._predict_then_learn(X, y, classes, "label", weights)
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -203,7 +236,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         """Predict one row, a dict or a vector; None before the first row is learned."""
         if not self.__sklearn_is_fitted__():
             return None
-        return self.predict(one_row(self, x))[0]
+        return self.predict(self._one(x))[0]
 
     def _gather_state(self) -> dict[str, Any]:
         return {**super()._gather_state(), "labels": self._labels.to_state()}
@@ -233,24 +266,26 @@ class MulticlassClassifier(OnlineClassifier):
     ) -> Array:
         """Learn the rows between two new classes at a time; return a score per class known last."""
         parts: list[tuple[NDArray[Any], Array]] = []  # classes, and scores of their rows
+        weights_of = lambda start, stop: [one[start:stop] for one in weights]  # noqa: E731
         start = 0
         for row, new in labels.steps(values):
             if row > start:
                 Y = labels.targets(values[start:row])
-                parts.append((labels.classes, self._pass(rows[start:row], Y)))
+                own = weights_of(start, row)
+                parts.append((labels.classes, self._pass(rows[start:row], Y, *own)))
             matrix = labels.matrix(new)
             self._model.remap(matrix)
             if labels.outputs == 1:
                 parts = [(new.classes, P @ matrix) for _, P in parts]
             labels, start = new, row
-        last = self._pass(rows[start:], labels.targets(values[start:]))
+        last = self._pass(rows[start:], labels.targets(values[start:]), *weights_of(start, None))
         if not parts:
             return last
         scores = np.zeros((len(values), last.shape[1]))
         start = 0
         for classes, P in [*parts, (labels.classes, last)]:
-            own = np.searchsorted(labels.classes, classes) if P.shape[1] > 1 else [0]
-            scores[start : start + len(P), own] = P
+            places = np.searchsorted(labels.classes, classes) if P.shape[1] > 1 else [0]
+            scores[start : start + len(P), places] = P
             start += len(P)
         return scores
 

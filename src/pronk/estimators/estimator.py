@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from numbers import Integral
@@ -14,6 +15,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pronk import parallel
+from pronk.columns.frames import Layout, is_table, layout_of, whole
+from pronk.columns.model import TIMES_ONLY, Columns, Options, one_vector, table_of_dict
+from pronk.columns.values import NUMBER
+from pronk.core.checks import LARGEST_INPUT
 from pronk.core.first_rows import LAST_RESTART, learned_rows
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, is_automatic, with_bandwidth
 from pronk.core.one_vs_rest import OneVsRest
@@ -23,14 +28,11 @@ from pronk.estimators.bandwidth import AutomaticBandwidth, EngineFactory
 from pronk.estimators.calls import own_lock, rolled_back
 from pronk.estimators.files import SavedState
 from pronk.estimators.inputs import (
-    LARGEST_INPUT,
     Interval,
     StrOptions,
     check_rows,
     check_weights,
     dense_blocks,
-    keep_keys,
-    one_row,
 )
 from pronk.estimators.waiting import Kept, Line
 from pronk.newton.certificate import Certificate
@@ -55,6 +57,10 @@ class Model(Protocol):
     def restore(self, state: dict[str, Any]) -> None: ...
     def snapshot(self) -> Any: ...
     def roll_back(self, snapshot: Any) -> None: ...
+
+
+#: Parameters that a learner reads in every call, or only in `fit`; the others make its engine.
+USED_AT_ONCE = ("n_jobs", "max_classes", "random_state")
 
 
 class OnlineLearner(SavedState):
@@ -108,13 +114,27 @@ class OnlineLearner(SavedState):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``kernel__bandwidth`` also on a kernel given by its name."""
+        """Set parameters by name; ``kernel__bandwidth`` also on a kernel given by its name.
+
+        A learner that has learned rows continues, and is saved and merged, with the parameters of
+        its first row (except ``n_jobs`` and ``max_classes``); new ones are used by the next `fit`.
+        """
         kernel = params.get("kernel", self.kernel)
         nested = any(name.startswith("kernel__") for name in params)
         if nested and isinstance(kernel, str) and kernel in KERNELS:
             params["kernel"] = KERNELS[kernel]()
+        elif nested and isinstance(kernel, Kernel):
+            params["kernel"] = copy.copy(kernel)  # the engine has the old one
+        if params and self.__sklearn_is_fitted__() and "_first_params" not in self.__dict__:
+            self._first_params = self.get_params(deep=False)
         super().set_params(**params)
         return self
+
+    def _file_params(self) -> dict[str, Any]:
+        """Return the parameters that the engine was made with."""
+        params = self.get_params(deep=False)
+        first: dict[str, Any] = self.__dict__.get("_first_params", params)
+        return params | {name: first[name] for name in params if name not in USED_AT_ONCE}
 
     # -- the engine ------------------------------------------------------------------------
 
@@ -140,15 +160,15 @@ class OnlineLearner(SavedState):
 
     # -- fit, built on `partial_fit` -------------------------------------------------------------
 
-    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None, times: Any = None) -> Self:
         """Learn the rows in order."""
         raise NotImplementedError
 
     @rolled_back
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
         self._reset()
-        self.partial_fit(X, y, sample_weight=sample_weight)
+        self.partial_fit(X, y, sample_weight=sample_weight, times=times)
         if not self.__sklearn_is_fitted__():
             raise ValueError("X has 0 rows: there is nothing to learn")
         if not self.n_seen_:
@@ -157,9 +177,7 @@ class OnlineLearner(SavedState):
 
     def learn_one(self, x: Any, y: Any) -> Self:
         """Learn one row, a dict or a vector."""
-        self.partial_fit(one_row(self, x), [y])
-        keep_keys(self, x)
-        return self
+        return self.partial_fit(self._one(x), [y])
 
     # -- rows that wait for their labels (`waiting`) -----------------------------------------------
 
@@ -178,26 +196,112 @@ class OnlineLearner(SavedState):
 
     def _reset(self) -> None:
         """Discard the fitted state."""
-        for name in ("_model", "_warned", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
+        for name in ("_model", "_warned", "_columns", "_seed", "_labels", "n_seen_"):
             self.__dict__.pop(name, None)
-        for name in ("feature_names_in_", "_bandwidth"):
+        for name in ("n_features_in_", "feature_names_in_", "_bandwidth", "_first_params"):
             self.__dict__.pop(name, None)
 
-    def _rows(self, X: Any) -> Any:
-        """Return checked rows; the first call also checks the parameters and sets the columns."""
-        first = not self.__sklearn_is_fitted__()
-        if first:
+    # -- the columns -----------------------------------------------------------------------------
+
+    def with_columns(
+        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
+    ) -> Self:
+        """Declare the columns before the first row, which may then be an array of numbers.
+
+        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
+        dates with the year last are read; `FileStream` has both.
+        """
+        named = None if names is None else tuple(names)
+        self._set_columns(Columns(Layout(named, tuple(kinds), tuple(orders)), self._options))
+        return self
+
+    @property
+    def _options(self) -> Options:
+        """How columns of text and times are prepared; numbers are left as they are."""
+        return Options("none" if getattr(self, "_scales_itself", False) else TIMES_ONLY)
+
+    def _set_columns(self, columns: Columns) -> None:
+        self._columns = columns
+        self.n_features_in_ = len(columns.layout.kinds)
+        if columns.layout.names is not None:
+            self.feature_names_in_ = np.array(columns.layout.names, dtype=object)
+
+    @property
+    def layout_(self) -> Layout:
+        """Names and kinds of the columns, and how their dates are read."""
+        return self._columns.layout
+
+    @property
+    def columns_(self) -> list[dict[str, Any]]:
+        """What each column became, by the rows so far: its name, its kind, and its categories."""
+        check_is_fitted(self)
+        return self._columns.described()
+
+    def encode(self, X: Any) -> Array:
+        """Return X as numbers that all methods accept in its place; the first X sets the columns.
+
+        A category is its code, a time its seconds since 1970, and a missing value NaN.
+        """
+        rows = self._numbers(X, "_columns" not in self.__dict__)
+        return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+    def _rows(self, X: Any, weights: Any = None, *, learns: bool = False) -> Any:
+        """Return the rows of the engine; the first call also checks the parameters.
+
+        With ``learns`` they are learned, except those of weight 0.
+        """
+        columns = self.__dict__.get("_columns")
+        fitted = self.__sklearn_is_fitted__()
+        if fitted and weights is None and columns is not None and columns.takes(X):
+            if learns:
+                self._columns = columns.with_numbers(X)
+            if self._dot_kernel:
+                self._check_kernel_values(X)
+            return X
+        if not fitted:
             self._validate_params()
             get_kernel(self.kernel, auto=True)
-        rows = check_rows(self, X, first=first)
+        new = columns is None
+        rows = self._numbers(X, new)
         if not rows.shape[0]:
-            if first:  # an empty batch does not set the columns
-                for name in ("n_features_in_", "feature_names_in_"):
+            if new:  # an empty batch does not set the columns
+                for name in ("n_features_in_", "feature_names_in_", "_columns"):
                     self.__dict__.pop(name, None)
             return rows
-        if first or self._dot_kernel:
+        if not isinstance(rows, np.ndarray):
+            if not self._columns.unchanged:
+                raise ValueError("X is sparse, but this model has columns of text or times")
+        elif learns:
+            if weights is not None and weights.ndim == 2:
+                weights = weights[:, 0]
+            self._columns, rows = self._columns.learned(rows, weights)
+        else:
+            rows = self._columns.transform(rows)
+        if not fitted or self._dot_kernel:
             self._check_kernel_values(rows)
         return rows
+
+    def _numbers(self, X: Any, new: bool) -> Any:
+        """Return X as numbers, with NaN for what is missing; ``new`` X sets the columns."""
+        if is_table(X):
+            X = whole(X)
+            if new:
+                self._set_columns(Columns(layout_of(X), self._options))
+            return self._columns.encode(X)
+        rows = check_rows(self, X, first=new)
+        if new:
+            layout = Layout(None, (NUMBER,) * rows.shape[1])
+            self._columns = Columns(layout, self._options)
+        elif not self._columns.unchanged and isinstance(rows, np.ndarray):
+            return self._columns.encode(rows)
+        return rows
+
+    def _one(self, x: Any) -> Any:
+        """Return one row, a dict or a vector, as rows; an absent key is missing."""
+        if not isinstance(x, Mapping):
+            return one_vector(x)
+        columns = self.__dict__.get("_columns")
+        return table_of_dict(x) if columns is None else columns.layout.row(x)
 
     def _start(self, columns: int, outputs: int) -> None:
         """Build the engine for the first rows."""
@@ -263,30 +367,31 @@ class OnlineLearner(SavedState):
         weights = self._weights_without_times(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
-        if not self._accepts_weights():
+        if not self._accepts_weights() and (other := (weights != 0.0) & (weights != 1.0)).any():
+            row = int(other.argmax())
             raise ValueError(
-                f"sample_weight has no meaning for {self!r}; leave it out, or use a learner "
-                "that accepts weights (docs: rows that count more)"
+                f"sample_weight has no meaning for {self!r} except 0 and 1, got {weights[row]:.3g} "
+                f"at row {row} (counting from 0); use a learner that accepts weights (docs: rows "
+                "that count more)"
             )
         return weights
 
     def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
         """Predict then learn rows of positive weight, predict the others, in order."""
-        P = np.empty((len(Y), Y.shape[1]))
+        parts = []
         for rows, block in dense_blocks(X):
             values, own = block(), weights[rows]
             learned = learned_rows(own)
             ends = np.flatnonzero(np.diff(learned)) + 1
             for start, stop in pairwise([0, *ends.tolist(), len(own)]):
-                part = slice(start, stop)
+                part = np.ascontiguousarray(values[start:stop])
                 whole = slice(rows.start + start, rows.start + stop)
+                given = (own[start:stop],) if self._accepts_weights() else ()
                 if learned[start]:
-                    P[whole] = self._model.learn(  # type: ignore[call-arg]
-                        np.ascontiguousarray(values[part]), Y[whole], own[part]
-                    )
+                    parts.append(self._model.learn(part, Y[whole], *given))
                 else:
-                    P[whole] = self._model.predict(np.ascontiguousarray(values[part]))
-        return P
+                    parts.append(self._model.predict(part))
+        return np.concatenate(parts)
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Predict, then learn, all rows with the engine."""
@@ -446,7 +551,8 @@ class OnlineLearner(SavedState):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
 

@@ -7,11 +7,12 @@ import inspect
 import re
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.checks import check_finite
 from pronk.core.dictionary import ALD, KORS, RULES, Dictionary, Rule
 from pronk.core.features import Embedding, Fourier, Taylor
 from pronk.core.kernels import Kernel
@@ -22,11 +23,9 @@ from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import (
     Interval,
     StrOptions,
-    check_finite,
     check_ordered,
     check_weights,
     dense_blocks,
-    with_times,
 )
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import OnlineNewton
@@ -263,29 +262,6 @@ class TimedLearner(OnlineLearner):
     def _accepts_times(self) -> bool:
         """Return whether the times of rows have a meaning for the learner."""
         return True
-
-    def predict_then_learn(
-        self, X: Any, y: Any, *more: Any, sample_weight: Any = None, times: Any = None,
-        **options: Any,
-    ) -> Any:  # fmt: skip
-        """Predict each row, then learn it, in order; return the predictions.
-
-        ``times`` are the times of the rows, where older rows fade by time.
-        """
-        weights = with_times(sample_weight, times)
-        return super().predict_then_learn(X, y, *more, sample_weight=weights, **options)
-
-    def partial_fit(
-        self, X: Any, y: Any, *more: Any, sample_weight: Any = None, times: Any = None,
-        **options: Any,
-    ) -> Self:  # fmt: skip
-        """Learn the rows in order."""
-        weights = with_times(sample_weight, times)
-        return super().partial_fit(X, y, *more, sample_weight=weights, **options)
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> Self:
-        """Forget everything, then learn the rows in order: one pass."""
-        return super().fit(X, y, sample_weight=with_times(sample_weight, times))
 
 
 class ForgettingLearner(TimedLearner):

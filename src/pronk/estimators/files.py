@@ -18,6 +18,8 @@ import stat
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +30,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from pronk._version import __version__
+from pronk.columns.frames import Layout
+from pronk.columns.model import Columns
 from pronk.core.dictionary import RULES, Rule
 from pronk.core.kernels import KERNELS, Kernel, get_kernel
 from pronk.core.runtime import limited
@@ -48,6 +52,8 @@ _KERNEL = "__kernel__"
 _RULE = "__rule__"
 #: The entry of a file that stands for a user's kernel function.
 USER_KERNEL = {_KERNEL: "user"}
+#: Where that entry may stand: `load` has one kernel to give, to the outermost learner.
+_PLACES_OF_A_USER_KERNEL = ("params/kernel", "state/model/params/kernel")
 #: The class in the header of a checkpoint, whose state contains a model and other things.
 CHECKPOINT = "checkpoint"
 
@@ -58,6 +64,10 @@ _KINDS = {
     "<i8": ("I64", 10), "<u8": ("U64", 11),
 }  # fmt: skip
 
+#: The types of a tree that JSON has too.
+_PLAIN = frozenset({float, int, str, bool, type(None)})
+#: The only entry in the state of a learner that has learned nothing: its columns, if it has any.
+_BLANK = {"layout"}
 #: The entries of the header and their types.
 _HEADER = {"format": int, "pronk": str, "class": str, "params": dict, "state": dict}
 
@@ -77,26 +87,35 @@ def encode(kind: str, params: Any, state: Any) -> bytes:
         "state": pack(state, "state", arrays),
     }
     text = json.dumps(header, sort_keys=True)
-    metadata = {"pronk": text, "sha256": digest(text, arrays)}
-    return _container(arrays, metadata)
+    return _container(arrays, text)
 
 
-def _container(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
-    """Return a safetensors container whose header has its keys in order.
+def _container(arrays: dict[str, NDArray[Any]], text: str) -> bytes:
+    """Return a safetensors container with the header's text and the checksum as its metadata.
 
-    The safetensors package writes the metadata in any order, and takes longer for small models.
+    Its keys are in order, and its own header is written here: the safetensors package writes the
+    metadata in any order, and takes longer for small models.
     """
-    header: dict[str, Any] = {"__metadata__": metadata}
-    parts, end = [b"", b""], 0
-    for name in sorted(arrays, key=lambda name: (-_KINDS[arrays[name].dtype.str][1], name)):
-        array = arrays[name]
-        start, end = end, end + array.nbytes
-        kind = _KINDS[array.dtype.str][0]
-        header[name] = {"data_offsets": [start, end], "dtype": kind, "shape": array.shape}
-        parts.append(array.tobytes())
-    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    parts[0], parts[1] = len(text).to_bytes(8, "little"), text
+    names = sorted(arrays)
+    contents = {name: arrays[name].tobytes() for name in names}
+    groups: dict[int, list[str]] = {}
+    for name in names:
+        groups.setdefault(_KINDS[arrays[name].dtype.str][1], []).append(name)
+    entries, parts, end = {}, [b"", b""], 0
+    for _, group in sorted(groups.items(), reverse=True):  # large numbers first
+        for name in group:
+            array, content = arrays[name], contents[name]
+            start, end = end, end + len(content)
+            shape = ",".join(map(str, array.shape))
+            kind = _KINDS[array.dtype.str][0]
+            entries[name] = f'{{"data_offsets":[{start},{end}],"dtype":"{kind}","shape":[{shape}]}}'
+            parts.append(content)
+    metadata = {"pronk": text, "sha256": _digest(text, arrays, contents)}
+    lines = [f'"__metadata__":{json.dumps(metadata, separators=(",", ":"))}']
+    lines += [f"{_quoted(name)}:{entries[name]}" for name in names]
+    header = f"{{{','.join(lines)}}}".encode()
+    header += b" " * (-len(header) % 8)
+    parts[0], parts[1] = len(header).to_bytes(8, "little"), header
     return b"".join(parts)
 
 
@@ -135,16 +154,22 @@ def decode(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDA
 
 def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
     """Return the SHA-256 of the header's text and the arrays, in hexadecimal."""
-    total = hashlib.sha256(text.encode())
+    return _digest(text, arrays, {name: array.tobytes() for name, array in arrays.items()})
+
+
+def _digest(text: str, arrays: dict[str, NDArray[Any]], contents: dict[str, bytes]) -> str:
+    """Return the SHA-256 where the bytes of the arrays are known."""
+    parts = [text.encode()]
     for name in sorted(arrays):
         array = arrays[name]
-        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        total.update(np.ascontiguousarray(array).tobytes())
-    return total.hexdigest()
+        parts += (f"{name} {array.dtype.str} {array.shape}".encode(), contents[name])
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     """Return a tree as JSON; its arrays are moved to ``arrays`` under their path."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         little = value.dtype.newbyteorder("<") if value.dtype.byteorder == ">" else value.dtype
         arrays[path] = np.ascontiguousarray(value, dtype=little)
@@ -169,7 +194,12 @@ def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if callable(value):
-        return {_KERNEL: "user"}
+        if path not in _PLACES_OF_A_USER_KERNEL:
+            raise ValueError(
+                "a learner inside another has a kernel function, which a file cannot contain: "
+                "pickle the outer learner instead, or name a kernel"
+            )
+        return dict(USER_KERNEL)
     return value
 
 
@@ -191,12 +221,32 @@ def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
 def save(learner: Any, path: str | Path) -> None:
     """Write a fitted learner to ``path``, whole or not at all; the folder must exist."""
     tree = learner_tree(learner)
-    write_atomically(path, encode(tree["class"], tree["params"], tree["state"]))
+    data = encode(tree["class"], tree["params"], tree["state"])
+    _check_loads(decode(data, path)[0], path, tree["params"].get("kernel"))
+    write_atomically(path, data)
+
+
+def _check_loads(tree: Any, path: str | Path, kernel: Any) -> None:
+    """Raise an OSError, before anything is written, if the tree of a learner does not load.
+
+    That would be a fault of pronk: the file on the disk, if there is one, stays as it is.
+    ``kernel`` is used if it is a user's function.
+    """
+    try:
+        learner_from_tree(tree, path, kernel, tried=False)
+    except ModelFileError as error:
+        raise OSError(
+            f"{path} was not written, because the file could not be loaded again ({error}); "
+            "the learner is unharmed: keep it with pickle.dump, and report the fault"
+        ) from None
 
 
 def to_bytes(learner: Any) -> bytes:
-    """Return a fitted learner as the bytes of its file; `from_bytes` reads them."""
-    tree = learner_tree(learner)
+    """Return a learner as the bytes of its file; `from_bytes` reads them.
+
+    Other than `save` it takes a learner that has learned nothing yet.
+    """
+    tree = any_tree(learner)
     return encode(tree["class"], tree["params"], tree["state"])
 
 
@@ -213,7 +263,11 @@ def save_checkpoint(tree: dict[str, Any], path: str | Path) -> None:
 
     Its entry "model" is a `learner_tree`, or None before the first labelled row.
     """
-    write_atomically(path, encode(CHECKPOINT, {}, tree))
+    data = encode(CHECKPOINT, {}, tree)
+    if (model := tree.get("model")) is not None:
+        saved = decode(data, path)[0]["state"]["model"]
+        _check_loads(saved, path, model["params"].get("kernel"))
+    write_atomically(path, data)
 
 
 def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
@@ -225,13 +279,82 @@ def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
     """
     if Path(path).is_dir():
         return importlib.import_module("pronk").Keyed.open(path)
-    header = read_header(path)
+    return _learner_from_header(read_header(path), path, kernel)
+
+
+def _learner_from_header(header: dict[str, Any], path: str | Path, kernel: Any) -> Any:
+    """Return the learner of a file, or the model of a checkpoint."""
     if header["class"] != CHECKPOINT:
         return learner_from_tree(header, path, kernel)
     model = header["state"].get("model")
     if model is None:
         raise ModelFileError(f"{path} is a checkpoint before the first labelled row")
     return learner_from_tree(model, path, kernel)
+
+
+def dumps(model: Any) -> bytes:
+    """Return a model as bytes, the contents of the file that ``model.save`` writes (no pickle).
+
+    All learners, `Prepared`, `Pending`, and `Intervals` and `Calibrated` around one of pronk's own
+    learners. Other than a file, the bytes may be those of a model that has learned nothing yet. A
+    `Keyed` is a folder, and raises; so does a class that `loads` could not find.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pronk
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> model = pronk.PKAWVRegressor(random_state=0).partial_fit(X[:200], y[:200])
+    >>> data = pronk.dumps(model)
+    >>> again = pronk.loads(data)
+    >>> found, expected = (m.predict_then_learn(X[200:], y[200:]) for m in (again, model))
+    >>> print((found == expected).all(), pronk.dumps(again) == pronk.dumps(model))
+    True True
+    """
+    check_has_file(model)
+    return to_bytes(model)
+
+
+def loads(data: bytes, kernel: Callable[..., Any] | None = None) -> Any:
+    """Return the model from the bytes that `dumps` returned, or from those of a model file.
+
+    A learner with a user's kernel needs that ``kernel``. Nothing in the bytes is executed. Bytes
+    that are no model, are truncated or were altered raise a ModelFileError, which is a ValueError.
+
+    Examples
+    --------
+    >>> import pronk
+    >>> pronk.loads(pronk.dumps(pronk.FOGDRegressor(n_features=50, random_state=0)))
+    FOGDRegressor(n_features=50, random_state=0)
+    """
+    data = checked_bytes(data, "data")
+    return _learner_from_header(decode(data, "data")[0], "data", kernel)
+
+
+def checked_bytes(data: Any, name: str) -> bytes:
+    """Return bytes, also from a bytearray or a memoryview, as some engines have them."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"{name} must be bytes, got a {type(data).__name__}")
+    return bytes(data)
+
+
+def check_has_file(model: Any) -> None:
+    """Raise a ValueError if no file can contain a model, or the one inside it."""
+    kind = type(model)
+    if hasattr(model, "store"):  # a `Keyed`
+        raise ValueError(
+            "a Keyed is a folder with a model per key, which bytes cannot contain: call "
+            "keyed.save(folder), or dumps(keyed[key]) for the model of one key"
+        )
+    if getattr(importlib.import_module("pronk"), kind.__name__, None) is not kind:
+        raise ValueError(
+            f"{kind.__module__}.{kind.__name__} is no class of pronk, so that only pickle can "
+            "store it"
+        )
+    for name in ("learner", "model"):
+        if hasattr(model, name):
+            check_has_file(getattr(model, name))
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -258,7 +381,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def settings_text(learner: Any) -> str:
     """Return the class and the parameters of a learner as text, without its fitted state."""
     arrays: dict[str, NDArray[Any]] = {}
-    params = pack(_params(learner), "params", arrays)
+    params = pack(_params(learner), "settings", arrays)
     held = {name: array.tolist() for name, array in arrays.items()}
     return json.dumps(
         {"class": type(learner).__name__, "params": params, "arrays": held}, sort_keys=True
@@ -285,6 +408,46 @@ def learner_tree(learner: Any) -> dict[str, Any]:
     }
 
 
+def any_tree(learner: Any) -> dict[str, Any]:
+    """Return what `learner_tree` does; of a learner that has learned nothing, also its columns."""
+    fitted = getattr(learner, "__sklearn_is_fitted__", None)
+    if fitted is None or fitted():  # rows that wait have no such method: they are saved anyhow
+        return learner_tree(learner)
+    layout = getattr(learner.__dict__.get("_columns"), "layout", None)
+    return {
+        "class": type(learner).__name__,
+        "params": _params(learner),
+        "state": {"layout": None if layout is None else asdict(layout)},
+    }
+
+
+def _check_parameters(model: Any) -> None:
+    """Raise if the parameters of a learner, or of the one inside, are invalid."""
+    for name in ("learner", "model"):
+        if hasattr(model, name):
+            return _check_parameters(getattr(model, name))
+    model._validate_params()
+    get_kernel(model.kernel, auto=True)
+
+
+def _set_layout(learner: Any, fields: Any) -> None:
+    """Declare the columns of a learner that has learned nothing, from an untrusted file."""
+    if fields is None:
+        return
+    require(isinstance(fields, dict), "layout is not a table")
+    lists: dict[str, Any] = {
+        name: None if value is None else tuple(value) for name, value in fields.items()
+    }
+    layout = Layout(**lists)
+    learner.with_columns(layout.names, layout.kinds, layout.orders)
+
+
+def has_kernel_function(model: Any) -> bool:
+    """Return whether a model, or the learner in a `Prepared`, has a kernel of the user's own."""
+    kernel = getattr(getattr(model, "learner", model), "kernel", None)
+    return callable(kernel) and not isinstance(kernel, Kernel)
+
+
 def learner_from_tree(
     tree: Any,
     path: str | Path,
@@ -305,12 +468,17 @@ def learner_from_tree(
         if kernel is None:
             raise ModelFileError(
                 f"{path} was saved with a kernel function, which is not in the file: "
-                "call load(path, kernel=function)"
+                "pass it as kernel=function"
             )
         params["kernel"] = kernel
     found = learner_class(tree["class"], path)
     try:
         learner = _build(found, params)
+        if isinstance(tree["state"], dict) and set(tree["state"]) == _BLANK:
+            require(hasattr(learner, "__sklearn_is_fitted__"), "the state is not a table")
+            _check_parameters(learner)
+            _set_layout(learner, tree["state"]["layout"])
+            return learner
         learner._restore(tree["state"])
         if tried:
             learner._try_out()
@@ -365,20 +533,17 @@ class SavedState(Parameters):
     def _gather_state(self: Any) -> dict[str, Any]:
         """Return the state; the caller holds the lock."""
         state: dict[str, Any] = {
-            "n_features_in_": self.n_features_in_,
+            "columns": self._columns.to_state(),
             "n_seen_": self.n_seen_,
             "seed": self._seed,
-            "keys": getattr(self, "_keys", None),
             "model": self._model.to_state(),
         }
-        if hasattr(self, "feature_names_in_"):
-            state["feature_names_in_"] = list(self.feature_names_in_)
         if "_bandwidth" in self.__dict__:
             state["bandwidth"] = self._bandwidth
         return state
 
-    #: The entries of a fitted state; ``feature_names_in_`` and ``bandwidth`` are optional.
-    _FIELDS: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_seen_", "seed", "keys", "model")
+    #: The entries of a fitted state; ``bandwidth`` is optional.
+    _FIELDS: ClassVar[tuple[str, ...]] = ("columns", "n_seen_", "seed", "model")
 
     def _restore(self: Any, state: Any) -> None:
         """Restore a fitted state of an untrusted file; raise a StateError if it does not fit.
@@ -388,20 +553,14 @@ class SavedState(Parameters):
         self._validate_params()
         get_kernel(self.kernel, auto=True)
         require(isinstance(state, dict), "the state is not a table")
-        unknown = set(state) ^ set(self._FIELDS) - {"feature_names_in_"}
-        unknown.discard("feature_names_in_")
+        unknown = set(state) ^ set(self._FIELDS)
         settled = self._measures_bandwidth and "bandwidth" in state
         unknown -= {"bandwidth"} if settled else set()
         require(not unknown, f"{min(unknown, default='')} is unknown or missing")
-        columns = checked_count(state["n_features_in_"], "n_features_in_", 1)
-        self.n_features_in_ = columns
+        self._set_columns(Columns.from_state(state["columns"]))
+        require(self._columns.options == self._options, "the columns have other options")
+        columns = self._columns.width
         self.n_seen_ = checked_count(state["n_seen_"], "n_seen_")
-        if "feature_names_in_" in state:
-            names = _checked_names(state["feature_names_in_"], "feature_names_in_", columns)
-            require(all(type(name) is str for name in names), "feature_names_in_ are not text")
-            self.feature_names_in_ = np.array(names, dtype=object)
-        if state["keys"] is not None:
-            self._keys = _checked_names(state["keys"], "keys", columns)
         seed = state["seed"]
         whole = isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0
         require(whole, "seed is not a whole number from 0 on")
@@ -442,7 +601,7 @@ class SavedState(Parameters):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             held = self._held_points()
-            if held is not None and len(held):
+            if held is not None and len(held) and self._columns.unchanged:
                 X[2] = held[-1]
             self._predict(X)
             if _entries(self._model.to_state()) < SMALL_STATE:
@@ -473,13 +632,6 @@ def _checked_bandwidth(value: Any) -> float:
 
 class _TriedOut(Exception):
     """Raised to end a trial, so that the trial is rolled back."""
-
-
-def _checked_names(value: Any, field: str, columns: int) -> list[Any]:
-    """Return one name (text or number) per column."""
-    require(isinstance(value, list) and len(value) == columns, f"{field} do not fit the columns")
-    require(all(isinstance(name, str | int | float) for name in value), f"{field} are no names")
-    return list(value)
 
 
 def _entries(tree: Any) -> int:

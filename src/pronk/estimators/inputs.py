@@ -6,33 +6,28 @@ a row; everything else passes through it. Errors name the argument, the row and 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
+from pronk.core.checks import check_finite, without_label
 from pronk.core.state import LARGEST_TARGET
 
 Array = NDArray[np.float64]
 
-#: Larger values overflow when they are squared.
-LARGEST_INPUT = 1e150
 #: A weight of this size times a squared target stays far below the largest number of a state.
 LARGEST_WEIGHT = 1e10
-#: Advice for a row without a label.
-NO_LABEL = (
-    "leave the row out, or use pronk.Prepared, which predicts such rows and learns the others"
-)
 
 
 def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
-    """Return X as a C-contiguous float64 array or a CSR matrix; ``first`` sets the columns.
+    """Return an array or a list of numbers as float64, C-contiguous, or a CSR matrix.
 
-    X may have no rows: an empty batch has empty predictions.
+    NaN is a missing value, but not in a matrix. ``first`` sets the columns. X may have no rows: an
+    empty batch has empty predictions.
     """
     if (
         type(X) is np.ndarray
@@ -45,67 +40,23 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
         if first:  # as scikit-learn does for an array, which has no names
             learner.n_features_in_ = X.shape[1]
             learner.__dict__.pop("feature_names_in_", None)
-        check_finite(X, "X")
+        check_finite(X, "X", gaps=True)
         return X
-    check_not_lazy(X)
-    if hasattr(X, "column_names") and hasattr(X, "num_rows"):
-        rows = from_arrow(X)
-        if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
-            X = import_module("pyarrow").Table.from_batches([X])
-        validate_data(learner, X, reset=first, skip_check_array=True)  # the names
-        rows = check_array(
-            rows, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
-        )
-        check_finite(rows, "X")
-        return rows
-    try:
-        rows = validate_data(
-            learner,
-            X,
-            reset=first,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-        )
-    except (ValueError, TypeError) as error:
-        found = _non_numeric_column(X)
-        if found is None:
-            raise
-        raise ValueError(_not_numeric(*found)) from error
+    rows = validate_data(
+        learner,
+        X,
+        reset=first,
+        accept_sparse="csr",
+        dtype=np.float64,
+        order="C",
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+    )
     if isinstance(rows, np.ndarray):
-        check_finite(rows, "X")
+        check_finite(rows, "X", gaps=True)
     else:
         check_finite(rows.data, "X", rows)
     return rows
-
-
-def check_not_lazy(X: Any) -> None:
-    """Raise a ValueError if X is a query without rows, as a polars LazyFrame."""
-    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
-        raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
-
-
-def check_finite(
-    values: Array, name: str, whole: Any = None, *, largest: float = LARGEST_INPUT
-) -> None:
-    """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
-    if not values.size or (values.max() <= largest and values.min() >= -largest):
-        return  # NaN compares as False
-    if whole is not None:  # the stored values of a sparse matrix
-        entry = int(np.flatnonzero(~(np.abs(values) <= largest))[0])
-        row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
-        where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
-    else:
-        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= largest))[0])
-        value = values[place]
-        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
-    what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"
-    advice = "rescale it" if np.isfinite(value) else "drop the row or fill the value in"
-    if name == "y" and np.isnan(value):
-        advice = NO_LABEL
-    raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")
 
 
 class TimedWeights(np.ndarray):
@@ -141,6 +92,32 @@ def check_weights(weights: Any, n: int) -> Array | None:
             "least 0, which means predicted but not learned"
         )
     return values
+
+
+def learned_only(weights: Any, missing: NDArray[np.bool_] | None, n: int) -> Any:
+    """Return weights that are 0 for rows without a label, which are predicted and not learned."""
+    if missing is None:
+        return weights
+    own = check_weights(weights, n)
+    if own is None:
+        return np.where(missing, 0.0, 1.0)
+    own = own.copy()
+    own[(missing, 0) if own.ndim == 2 else missing] = 0.0
+    return own
+
+
+def missing_labels(y: Any, n: int) -> NDArray[np.bool_] | None:
+    """Return which of ``n`` rows have no label (None or NaN); None if all have one."""
+    if type(y) is np.ndarray and y.size:
+        least = y.item(0) if y.size == 1 else y.min() if y.dtype == np.float64 else None
+        if y.dtype.kind in "biuUS" or (y.dtype == np.float64 and least == least):
+            return None  # a least number that is NaN is not equal to itself
+    check_given(y)
+    values = np.asarray(y)
+    if values.ndim not in (1, 2):
+        return None  # the learner raises
+    check_length(values, n)
+    return without_label(values)
 
 
 def with_times(weights: Any, times: Any) -> Any:
@@ -233,66 +210,6 @@ def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
         (slice(i, min(i + rows, n)), lambda i=i: X[i : i + rows].toarray())
         for i in range(0, n, rows)
     ]
-
-
-def one_row(learner: Any, x: Any) -> Any:
-    """Return a dict or a vector as one row; the keys of a dict, in any order, name the columns."""
-    if not isinstance(x, dict):
-        return np.asarray(x, dtype=np.float64).reshape(1, -1)
-    names = _keys(learner, x)
-    missing = [name for name in names if name not in x]
-    if missing or len(x) != len(names):
-        extra = [name for name in x if name not in names]
-        raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
-    return np.array([[x[name] for name in names]], dtype=np.float64)
-
-
-def keep_keys(learner: Any, x: Any) -> None:
-    """Store the keys of a row that was learned, if the row is a dict."""
-    if isinstance(x, dict):
-        learner._keys = _keys(learner, x)
-
-
-def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
-    known = getattr(learner, "_keys", None)
-    return known or list(getattr(learner, "feature_names_in_", x))
-
-
-def from_arrow(table: Any) -> Array:
-    """Return the columns of a pyarrow table or batch as an array; missing values become NaN."""
-    for name in table.column_names:
-        kind = str(table.schema.field(name).type)
-        if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
-            raise ValueError(_not_numeric(name, kind))
-    columns = [
-        np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        for column in table.columns
-    ]
-    return np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-
-
-def _not_numeric(name: Any, kind: str) -> str:
-    """Return the message for a column that does not hold numbers."""
-    return (
-        f"X column {name!r} is not numeric (its type is {kind}); pronk.Prepared(learner) accepts "
-        "text, categories, dates and gaps, or drop the column"
-    )
-
-
-def _non_numeric_column(X: Any) -> tuple[Any, str] | None:
-    """Return name and type of the first column of a frame that does not hold numbers."""
-    if not hasattr(X, "columns"):
-        return None
-    for place, name in enumerate(X.columns):
-        column = X.iloc[:, place] if hasattr(X, "iloc") else X[name]
-        kind = str(column.dtype)
-        try:
-            np.asarray(column, dtype=np.float64)
-        except (ValueError, TypeError):
-            return name, kind
-        if kind.lower().startswith(("date", "time", "period", "duration")):
-            return name, kind
-    return None
 
 
 # -- parameters ------------------------------------------------------------------------------

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from pronk.core.checks import without_label
+from pronk.core.checks import NO_LABEL, without_gaps, without_label
 from pronk.core.state import require
-from pronk.estimators.inputs import NO_LABEL, check_given, check_length
+from pronk.estimators.inputs import check_given, check_length
 
 Array = NDArray[np.float64]
 
@@ -124,6 +124,25 @@ class Labels:
             )
         known_from = np.zeros(len(after.known), dtype=np.int64)
         known_from[np.searchsorted(after.known, new)] = first + 1
+        return values, known_from, after
+
+    def receive_some(
+        self, y: Any, missing: NDArray[np.bool_], limit: int = MAX_CLASSES
+    ) -> tuple[NDArray[Any], Rows, Labels]:
+        """Check the labels of one call in which some are missing; see `receive`.
+
+        The label of a row without one is any that is known then, or the first to come.
+        """
+        if missing.all():
+            known = self.known
+            return np.repeat(known[:1], len(missing)), np.zeros(len(known), dtype=np.int64), self
+        present = np.flatnonzero(~missing)
+        given = without_gaps(np.asarray(y)[present])
+        found, first, after = self.receive(given, len(present), limit)
+        values = np.repeat(self.known[:1] if len(self.known) else found[:1], len(missing))
+        values = values.astype(np.result_type(values, found))
+        values[present] = found
+        known_from = np.where(first > 0, present[first - 1] + 1, 0)
         return values, known_from, after
 
     def _with(self, new: NDArray[Any]) -> Self:

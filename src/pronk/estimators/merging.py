@@ -73,36 +73,39 @@ def _merged(a: Any, b: Any, first: str, second: str) -> Any:
                 "scaled or encoded by earlier rows, do that in the same way for all learners "
                 "beforehand"
             )
+    a, b = _copy(a), _copy(b)
+    for name, learner in ((first, a), (second, b)):
         reason = learner._why_not_merged()
         if reason is not None:
             raise ValueError(f"{name} cannot be merged: {type(learner).__name__}: {reason}")
     differing = _differing_setting(a, b)
     if differing is not None:
         raise ValueError(f"{first} and {second} differ in {differing}; merge learners of one kind")
-    left, right = _copy(a), _copy(b)
-    if not right.__sklearn_is_fitted__():
-        return left
-    if not left.__sklearn_is_fitted__():
-        return right
+    if not b.__sklearn_is_fitted__():
+        return a
+    if not a.__sklearn_is_fitted__():
+        return b
     with limited:
-        if hasattr(left, "_labels"):
-            labels = left._labels.merged(right._labels, left.max_classes)
-            for learner in (left, right):
+        if hasattr(a, "_labels"):
+            labels = a._labels.merged(b._labels, a.max_classes)
+            for learner in (a, b):
                 if learner._labels is not labels:
                     learner._model.remap(learner._labels.matrix(labels))
-            left._labels = labels
-        left._model.absorb(right._model)
-    left.n_seen_ += right.n_seen_
-    for name in ("feature_names_in_", "_keys"):
-        if name in right.__dict__:
-            setattr(left, name, getattr(right, name))
-    return left
+            a._labels = labels
+        a._model.absorb(b._model)
+    a.n_seen_ += b.n_seen_
+    a._set_columns(a._columns.merged(b._columns))
+    return a
 
 
 def _copy(learner: Any) -> Any:
-    """Return a copy of a learner, which another thread may be using."""
+    """Return a copy of a learner, which another thread may be using, as it began to learn."""
     with learner._own_lock():
-        return copy.deepcopy(learner)
+        copied = copy.deepcopy(learner)
+    for name, value in copied._file_params().items():
+        setattr(copied, name, value)
+    copied.__dict__.pop("_first_params", None)
+    return copied
 
 
 def _differing_setting(a: Any, b: Any) -> str | None:
@@ -116,16 +119,13 @@ def _differing_setting(a: Any, b: Any) -> str | None:
         return None
     if a.features == "fourier" and a._seed != b._seed:
         return "the seed of their features; give both the same random_state"
-    if a.n_features_in_ != b.n_features_in_:
-        return f"the number of columns, {a.n_features_in_} and {b.n_features_in_}"
+    differing = a._columns.why_not_merged(b._columns)
+    if differing is not None:
+        return str(differing)
     if getattr(a, "_flat", None) != getattr(b, "_flat", None) or (
         hasattr(a, "_flat") and a._outputs != b._outputs
     ):
         return "the number of targets"
-    for name in ("feature_names_in_", "_keys"):
-        one, other = getattr(a, name, None), getattr(b, name, None)
-        if one is not None and other is not None and list(one) != list(other):
-            return f"the names or the order of their columns, {list(one)} and {list(other)}"
     return None
 
 

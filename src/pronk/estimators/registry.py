@@ -64,7 +64,7 @@ class Algorithm:
         if task not in self.tasks:
             raise ValueError(f"{self.name} does {' and '.join(self.tasks)} only, not {task}")
         (name,) = [name for name in self.classes if task_of(name) == task]
-        return getattr(importlib.import_module(f"{PACKAGE}.{self.module}"), name)
+        return getattr(importlib.import_module("pronk"), name)
 
 
 def task_of(name: str) -> str:

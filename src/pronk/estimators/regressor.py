@@ -8,10 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from pronk.columns.frames import count_rows
 from pronk.core.state import MOST, checked_count, require
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import check_targets, one_row
+from pronk.estimators.inputs import (
+    check_targets,
+    check_weights,
+    learned_only,
+    missing_labels,
+    with_times,
+)
 
 Array = NDArray[np.float64]
 
@@ -22,9 +29,23 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
     _several_outputs: ClassVar[bool] = True
 
     @rolled_back
-    def predict_then_learn(self, X: Any, y: Any, *, sample_weight: Any = None) -> Array:
-        """Predict each row, then learn it, in order; return the predictions."""
-        rows = self._rows(X)
+    def predict_then_learn(
+        self, X: Any, y: Any, *, sample_weight: Any = None, times: Any = None
+    ) -> Array:
+        """Predict each row, then learn it, in order; return the predictions.
+
+        Before the first label that is learned, a prediction is 0: the model knows nothing yet. A
+        row whose label is missing (None or NaN) is predicted and not learned. ``times`` are the
+        times of the rows, for learners in which older rows fade by time.
+        """
+        sample_weight = with_times(sample_weight, times)
+        missing = missing_labels(y, n := count_rows(X))
+        if missing is not None:
+            y = np.array(y, dtype=np.float64)
+            y[missing] = 0.0
+            sample_weight = learned_only(sample_weight, missing, n)
+        checked = check_weights(sample_weight, n)
+        rows = self._rows(X, checked, learns=True)
         Y = check_targets(y, rows.shape[0])
         if not len(Y):
             return Y
@@ -47,21 +68,25 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
                 f"y has {outputs} columns; the learner was started with {self._outputs}"
             )
 
-    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None, times: Any = None) -> Self:
         """Learn the rows in order."""
-        self.predict_then_learn(X, y, sample_weight=sample_weight)
+        self.predict_then_learn(X, y, sample_weight=sample_weight, times=times)
         return self
 
     def predict(self, X: Any) -> Array:
-        """Predict with the current model; changes nothing."""
+        """Predict with the current model, 0 before the first label is learned; change nothing."""
         P = self._predict(X)
         return P[:, 0] if self._flat else P
 
-    def predict_one(self, x: Any) -> float:
-        """Predict one row, a dict or a vector; 0 before the first row is learned."""
+    def predict_one(self, x: Any) -> Any:
+        """Predict the next row, a dict or a vector; 0 before the first row is learned.
+
+        With several outputs the prediction is an array.
+        """
         if not self.__sklearn_is_fitted__():
             return 0.0
-        return float(self.predict(one_row(self, x))[0])
+        found = self.predict(self._one(x))[0]
+        return found if np.ndim(found) else float(found)
 
     def _reset(self) -> None:
         super()._reset()

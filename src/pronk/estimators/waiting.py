@@ -76,11 +76,19 @@ Line = tuple[Meaning, Array] | None
 
 
 def by_meaning(lines: Sequence[Line]) -> list[tuple[NDArray[np.int64], Kept]]:
-    """Return the rows that have a line, and their lines, together for each meaning."""
-    places: dict[tuple[Header, int], list[int]] = {}
+    """Return the rows that have a line, and their lines, together for each meaning.
+
+    Labels are compared by what they are: those read from a file are other objects.
+    """
+    places: dict[tuple[Header, str], list[int]] = {}
+    texts: dict[int, str] = {}
     for place, line in enumerate(lines):
         if line is not None:
-            places.setdefault((line[0].header, id(line[0].labels)), []).append(place)
+            meaning = line[0]
+            text = texts.get(id(meaning.labels))
+            if text is None:
+                text = texts[id(meaning.labels)] = repr(meaning.to_list()[1])
+            places.setdefault((meaning.header, text), []).append(place)
     found = []
     for rows in places.values():
         own = [line for line in (lines[place] for place in rows) if line is not None]

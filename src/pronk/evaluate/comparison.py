@@ -141,6 +141,7 @@ class Comparison:
                     "scale": compared.scale or self.scale,
                     "rows": self.rows,
                     "window": self.window,
+                    "scored": "from the first label on",  # earlier results scored every row
                 }
                 work, seed = "comparison_run:one_run", self.seed + run
                 jobs.append(Job(compared.label, self.group, work, seed, settings, self.view))
@@ -302,6 +303,12 @@ class Results:
     def everyone(self) -> list[Summary]:
         """The learners, then the baselines."""
         return [*self.summaries, *self.baselines]
+
+    @property
+    def unpredicted(self) -> int:
+        """Rows at the start of a run that are not scored: no label was known yet."""
+        records = [record for summary in self.everyone for record in summary.records]
+        return max((record["result"].get("unpredicted", 0) for record in records), default=0)
 
     @property
     def missing(self) -> int:

@@ -124,7 +124,7 @@ def _run(job: Job) -> dict[str, Any]:
     curve, rows = Curve(), 0
     for X, y in cut(_blocks(job, stream), recorded):
         X, weights = _split_weights(X, stream)
-        evaluation.feed(X, y, weights_for(model, weights))
+        evaluation.feed(X, y, weights_for(model, weights), weights)
         rows += len(y)
         if rows in recorded:
             curve.add(rows, evaluation.record(), _certificate(learner))
@@ -135,6 +135,7 @@ def _run(job: Job) -> dict[str, Any]:
     return {
         "rows": last.rows,
         "unlabelled": last.unlabelled,
+        "unpredicted": last.unpredicted,
         "metrics": last.metrics,
         "recent": last.windowed,
         "seconds": last.seconds,

@@ -6,6 +6,10 @@ time and size are those at the end of the block that contains the row. An evalua
 between two blocks and resume from its state.
 
 A row without a label (NaN for a number, None for a label) is predicted and changes nothing else.
+
+Rows that come before the model has learned its first label have no prediction and are not scored,
+for the baselines neither. They are the first rows of the stream, with late labels delay + 1 of
+them; a model that has learned before has none.
 """
 
 from __future__ import annotations
@@ -21,10 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.core.first_rows import learned_rows
 from pronk.core.state import checked_count, load_part, require
+from pronk.estimators.inputs import TimedWeights
 from pronk.evaluate.baselines import Lead, describe_repeating, leads
 from pronk.evaluate.fields import figure
-from pronk.evaluate.formatting import number
+from pronk.evaluate.formatting import describe_rows, number
 from pronk.evaluate.metrics import DEFAULTS, Scores, Statistic, get_scores
 from pronk.evaluate.models import (
     Adapter,
@@ -34,6 +40,7 @@ from pronk.evaluate.models import (
     column,
     held_bytes,
     joined,
+    labels_learned,
     own_delay,
     predicts_labels,
     takes_delay,
@@ -55,9 +62,9 @@ class Record:
     """The state of an evaluation after some rows."""
 
     rows: int
-    """Rows scored so far."""
+    """Rows with a label so far."""
     metrics: dict[str, float]
-    """Means over all rows so far."""
+    """Means over all rows so far that have a prediction."""
     windowed: dict[str, float]
     """Means over the last ``window`` rows."""
     seconds: float
@@ -67,13 +74,15 @@ class Record:
     memory: int | None
     """Bytes held by the model, with ``memory=True``."""
     predictions: NDArray[Any] | None = field(default=None, repr=False)
-    """Predictions since the last record, with ``predictions=True``."""
+    """Predictions since the last record, with ``predictions=True``; of numbers, 0 for none."""
     targets: NDArray[Any] | None = field(default=None, repr=False)
     """The targets of those rows; NaN or None where a row had none."""
     forecast: Forecast | None = field(default=None, repr=False)
-    """The predictions with probabilities and intervals, if requested."""
+    """The predictions with probabilities and intervals, if requested; NaN or None for none."""
     unlabelled: int = 0
     """Rows without a label so far, which were only predicted."""
+    unpredicted: int = 0
+    """Rows of ``rows`` before the first learned label: they have no prediction and no score."""
     outputs: tuple[dict[str, float], ...] = ()
     """The metrics of each target, if there are several."""
     untimed: int = 0
@@ -89,6 +98,7 @@ class Record:
         return {
             "rows": self.rows,
             "unlabelled": self.unlabelled,
+            "unpredicted": self.unpredicted,
             "metrics": dict(self.metrics),
             "windowed": dict(self.windowed),
             "seconds": self.seconds,
@@ -147,6 +157,7 @@ class Evaluation:
         self.interval = interval
         self.rows = 0
         self.unlabelled = 0
+        self.unpredicted = 0
         self.seconds = 0.0
         self.trace: Trace | None = None
         """Losses along the stream, alarms, calibration: the data of a report."""
@@ -156,6 +167,8 @@ class Evaluation:
         self._keep_forecasts = predictions
         self._measure_memory = memory
         self._untimed = 0  # rows from before the clock was started
+        self._learned = 0  # labels that the model got, no further than it matters
+        self._blind = 0  # first rows of the stream, predicted before the first learned label
         self._labels: bool | None = None
         self._adapter: Adapter | None = None
         self._metrics = None if metrics is None else get_scores(metrics)
@@ -164,15 +177,18 @@ class Evaluation:
         self._part: Scores | None = None  # of the rows since `begin_part`
         self._part_rows = 0
         # x, y, forecast, weight
-        self._waiting: deque[tuple[Any, Any, Forecast, float | None]] = deque()
+        #: Rows, labels, forecasts, and weights or pairs of a weight and a time.
+        self._waiting: deque[tuple[Any, Any, Forecast, Any]] = deque()
         self._kept: list[tuple[NDArray[Any], Forecast]] = []
         self._recorded = 0
         self._memory: int | None = None  # None: the model has changed since it was measured
 
-    def feed(self, X: Any, y: Any, weights: Weights = None) -> list[Record]:
+    def feed(self, X: Any, y: Any, weights: Weights = None, given: Weights = None) -> list[Record]:
         """Predict and learn a block; return the records of its rows.
 
-        ``weights`` are sample weights for learning; metrics count every row once.
+        ``weights`` are sample weights for learning; metrics count every row once. ``given`` are the
+        weights of the stream, also if the model does not use them: rows that come before the first
+        label of positive weight are not scored, whatever the model.
         """
         y = np.asarray(y)
         adapter = self._adapter or self._start(y)
@@ -180,33 +196,40 @@ class Evaluation:
         done = self.rows + self.unlabelled
         watched = self._short_first and self._traced and not self._held_back
         blocks = first_pieces(X, y, weights, done) if watched else [(X, y, weights)]
+        given = weights if given is None else given
+        learned, start = np.ones(len(y), bool) if given is None else learned_rows(given), 0
         for piece, targets, own in chain.from_iterable(
             pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
         ):
             missing = without_label(targets)
+            flags, start = learned[start : start + len(targets)], start + len(targets)
             if self._held_back:
                 records += self._feed_delayed(adapter, piece, targets, own)
             elif missing is None:
-                records += self._feed_labelled(adapter, piece, targets, own)
+                records += self._feed_labelled(adapter, piece, targets, own, flags)
             else:
                 for rows, unlabelled in labelled_runs(missing):
                     some, known = piece[rows], without_gaps(targets[rows])
                     if unlabelled:
                         self._feed_unlabelled(adapter, some, known)
                     else:
-                        records += self._feed_labelled(adapter, some, known, part(own, rows))
+                        more = part(own, rows), flags[rows]
+                        records += self._feed_labelled(adapter, some, known, *more)
         return records
 
     def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
         """Score rows that a model predicted and learned in other processes, as `feed` does."""
-        if self._adapter is None:
-            self._start(y)
-        self.seconds += seconds
-        self._memory = None
         records, missing = [], without_label(y)
         flags = np.zeros(len(y), dtype=bool) if missing is None else missing
+        if self._adapter is None:
+            self._start(y)
+            # The model has learned these rows already.
+            self._learned = max(0, self._learned - int(np.count_nonzero(~flags)))
+        self.seconds += seconds
+        self._memory = None
         for rows, unlabelled in labelled_runs(flags):
             forecast = Forecast(predictions[rows])
+            self._count_blind(np.full(len(forecast), not unlabelled))
             if unlabelled:
                 self._count_unlabelled(y[rows], forecast)
             else:
@@ -216,21 +239,43 @@ class Evaluation:
         return records
 
     def _feed_labelled(
-        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+        self,
+        adapter: Adapter,
+        X: Any,
+        y: NDArray[Any],
+        weights: Weights,
+        learned: NDArray[np.bool_],
     ) -> list[Record]:
         began = perf_counter()
         forecast = adapter.predict_then_learn(X, y, weights)
         self.seconds += perf_counter() - began
         self._memory = None
+        self._count_blind(learned)
         records = self._score(y, forecast)
         if self.trace is not None:
             self.trace.observe_model(self.rows, self.model)
         return records
 
+    def _count_blind(self, learned: NDArray[np.bool_]) -> None:
+        """Count the next rows that are predicted before a label is learned, and their labels.
+
+        ``learned`` are the rows that the model learns right after their prediction.
+        """
+        late = 0 if self._held_back else self.delay  # labels that the model itself holds back
+        if self._learned <= late:
+            before = self._learned + np.cumsum(learned) - learned
+            self._blind += int(np.count_nonzero(before <= late))
+            self._learned += int(np.count_nonzero(learned))
+
+    def _blind_among(self, rows: int, start: int) -> int:
+        """Return how many of some rows, the first at place ``start``, have no prediction."""
+        return min(max(0, self._blind - start), rows)
+
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
         began = perf_counter()
         forecast = adapter.predict(X).widened(_outputs(y))
         self.seconds += perf_counter() - began
+        self._count_blind(np.zeros(len(y), bool))
         self._count_unlabelled(y, forecast)
 
     def _feed_delayed(
@@ -256,8 +301,9 @@ class Evaluation:
             done = self.rows + self.unlabelled + len(arrived) + len(self._waiting)
             stop = min(len(y), start + chunk - done % chunk)
             predicted = adapter.predict(X[start:stop]).widened(_outputs(y))
+            self._count_blind(np.zeros(stop - start, bool))
             for i in range(start, stop):
-                weight = None if weights is None else float(weights[i])
+                weight = None if weights is None else weights[i].tolist()
                 forecast = predicted[i - start : i - start + 1]
                 self._waiting.append((X[i : i + 1], y[i], forecast, weight))
             if (done + stop - start) % chunk == 0:
@@ -270,8 +316,9 @@ class Evaluation:
         count = max(0, len(self._waiting) - self._held_back)
         rows = [self._waiting.popleft() for _ in range(count)]
         known = [row for row in rows if without_label(column([row[1]])) is None]
+        self._learned += sum(_counts(weight) for *_, weight in known)
         if known and all(isinstance(row[0], np.ndarray) for row in known):
-            given = None if known[0][3] is None else np.array([row[3] for row in known])
+            given = _weights([row[3] for row in known])
             X = np.concatenate([row[0] for row in known])
             adapter.learn(X, column([row[1] for row in known]), given)
         else:
@@ -279,10 +326,10 @@ class Evaluation:
                 self._learn_one(adapter, x, target, weight)
         return [(target, forecast) for _, target, forecast, _ in rows]
 
-    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: float | None) -> None:
+    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: Any) -> None:
         y = column([target])
         if without_label(y) is None:
-            adapter.learn(x, y, None if weight is None else np.array([weight]))
+            adapter.learn(x, y, _weights([weight]))
 
     def finish(self) -> Record | None:
         """Score the rows that wait for labels; return the last record, if there is a new one."""
@@ -310,6 +357,7 @@ class Evaluation:
     def _begin(self, labels: bool) -> Adapter:
         """Start scoring, when it is known whether predictions are labels or numbers."""
         self._labels = labels
+        self._learned = labels_learned(self.model)
         shares = labels and self.probabilities
         coverage = None if labels else self.interval
         self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
@@ -363,23 +411,27 @@ class Evaluation:
         if not len(y):
             return []
         assert self._scores is not None
-        losses = self._scores.losses(y, forecast)
+        blind = self._blind_among(len(y), self.rows + self.unlabelled)
+        losses = self._scores.losses(y[blind:], forecast[blind:])
         if self.trace is not None:
-            self.trace.add(y, forecast, self.unlabelled)
+            unscored = self.unlabelled + self.unpredicted + blind
+            self.trace.add(y, forecast, unscored, blind)
         ends = [len(y)]
         if self.every is not None:
             due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
             ends = [*due] if due and due[-1] == len(y) else [*due, len(y)]
         records, start = [], 0
         for end in ends:
-            some = [values[start:end] for values in losses]
-            self._scores.add(y[start:end], forecast[start:end], some)
-            if self._part is not None:
-                self._part.add(y[start:end], forecast[start:end], some)
-                self._part_rows += end - start
-            if y.ndim == 2:
-                self._score_each(y[start:end], forecast.values[start:end])
+            scored = slice(max(start, blind), end)
+            if scored.start < end:
+                some = [values[scored.start - blind : end - blind] for values in losses]
+                for scores in filter(None, (self._scores, self._part)):
+                    scores.add(y[scored], forecast[scored], some)
+                if y.ndim == 2:
+                    self._score_each(y[scored], forecast.values[scored])
             self.rows += end - start
+            self._part_rows += end - start
+            self.unpredicted += max(0, min(end, blind) - start)
             if self._keep_forecasts:
                 self._kept.append((y[start:end], forecast[start:end]))
             if self.every is not None and self.rows % self.every == 0:
@@ -425,15 +477,15 @@ class Evaluation:
         Loss along the stream with that of a baseline, drift alarms, points and experts' weights;
         residuals and coverage for numbers, calibration and confusion for labels.
         """
-        if self.trace is None or not self.rows:
+        if self.trace is None or self.rows == self.unpredicted:
             raise ValueError("nothing to plot: no row was scored, or trace=False")
         from pronk.evaluate.pictures import draw, pictures
 
-        return draw(pictures(self.trace))
+        return draw(pictures(self.trace), describe_rows(self.rows, self.unpredicted))
 
     def _repr_html_(self) -> str:
         """Return the metrics as an HTML table, for a notebook."""
-        if self.trace is None or not self.rows:
+        if self.trace is None or self.rows == self.unpredicted:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
         recent, baselines = self.recent, self.trace.baselines
         rows = "".join(
@@ -448,17 +500,20 @@ class Evaluation:
         titles = ["", "all rows", "recent", *baselines]
         head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
         alarms = ", ".join(f"{alarm.row:,}" for alarm in self.trace.alarms) or "none"
-        return (
-            f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
-        )
+        count = describe_rows(self.rows, self.unpredicted)
+        return f"<table>{head}{rows}</table><p>{count}, drift alarms at rows: {alarms}</p>"
 
     def record(self) -> Record:
         """Return the current state, with the predictions since the last record."""
         self._recorded = self.rows + self.unlabelled
-        targets, forecast = None, None
+        targets, predictions, forecast = None, None, None
         if self._keep_forecasts and self._kept:
             targets = np.concatenate([pair[0] for pair in self._kept])
             forecast = joined([pair[1] for pair in self._kept])
+            predictions = forecast.values
+            forecast = forecast.without(
+                self._blind_among(len(targets), self._recorded - len(targets))
+            )
             self._kept = []
         if self._measure_memory and self._memory is None:
             self._memory = held_bytes(self.model)
@@ -471,10 +526,11 @@ class Evaluation:
             untimed=self._untimed,
             size=None if size is None else int(size),
             memory=self._memory,
-            predictions=None if forecast is None else forecast.values,
+            predictions=predictions,
             targets=targets,
             forecast=forecast,
             unlabelled=self.unlabelled,
+            unpredicted=self.unpredicted,
             outputs=tuple(one.values() for one in self._each),
         )
 
@@ -494,6 +550,8 @@ class Evaluation:
         return {
             "rows": self.rows,
             "unlabelled": self.unlabelled,
+            "unpredicted": self.unpredicted,
+            "blind": self._blind,
             "seconds": self.seconds if clock else 0.0,
             "untimed": self._untimed if clock else self.rows + self.unlabelled,
             "recorded": self._recorded,
@@ -513,6 +571,9 @@ class Evaluation:
         require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
         self.rows = checked_count(state["rows"], "rows")
         self.unlabelled = checked_count(state["unlabelled"], "unlabelled")
+        # Earlier versions scored every row.
+        self.unpredicted = checked_count(state.get("unpredicted", 0), "unpredicted", 0, self.rows)
+        self._blind = checked_count(state.get("blind", 0), "blind", self.unpredicted)
         self._recorded = checked_count(state["recorded"], "recorded")
         self._untimed = checked_count(state["untimed"], "untimed", 0, self.rows + self.unlabelled)
         self.seconds = figure(state["seconds"], "seconds")
@@ -525,7 +586,8 @@ class Evaluation:
         self._scores.check_restored(state["labels"])
         if self.trace is not None:
             load_part(self.trace, state["trace"], "trace")
-            require(self.trace.segments.rows == self.rows, "trace has other rows")
+            scored = self.rows - self.unpredicted
+            require(self.trace.segments.rows == scored, "trace has other rows")
             shapes = self._scores.outputs | self.trace.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
         self._restore_each(state.get("each", []))
@@ -559,7 +621,20 @@ class Evaluation:
             scores.check_restored(False)
 
 
-def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
+def _counts(weight: Any) -> bool:
+    """Return whether a row of this weight, or weight and time, is learned."""
+    return weight is None or (weight[0] if isinstance(weight, list) else weight) > 0.0
+
+
+def _weights(given: list[Any]) -> Weights:
+    """Return weights, or weights and times, of rows that have waited as one array."""
+    if given[0] is None:
+        return None
+    held = np.array(given, dtype=np.float64)
+    return held if held.ndim == 1 else held.view(TimedWeights)
+
+
+def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, Any]:
     """Read a row that waits for its label from a file."""
     require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
     x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
@@ -567,7 +642,11 @@ def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
     require(good and len(forecast) == 1, "waiting has no rows")
     simple = y is None or isinstance(y, str | int | float)
     require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
-    return x, y, forecast, figure(entry[3], "waiting") if len(entry) == 4 else None
+    weight = entry[3] if len(entry) == 4 else None
+    if isinstance(weight, list):
+        require(len(weight) == 2, "waiting has other weights")
+        return x, y, forecast, [figure(value, "waiting") for value in weight]
+    return x, y, forecast, None if weight is None else figure(weight, "waiting")
 
 
 def chunk_rows(delay: int) -> int:

@@ -75,6 +75,18 @@ def count(n: int, word: str) -> str:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
+def describe_rows(rows: int, unpredicted: int) -> str:
+    """Describe a number of rows, and how many of them had no prediction that could be scored.
+
+    >>> describe_rows(5000, 1)
+    '5,000 rows, the first not scored (no label was known)'
+    """
+    if not unpredicted:
+        return f"{rows:,} rows"
+    first = "first" if unpredicted == 1 else f"first {unpredicted:,}"
+    return f"{rows:,} rows, the {first} not scored (no label was known)"
+
+
 def finite(value: Any) -> Any:
     """Convert a value for JSON: NaN and infinity to None, arrays to lists, others to text."""
     if isinstance(value, dict):

@@ -453,16 +453,23 @@ class Calibration(Stateful):
     def add(self, y: NDArray[Any], forecast: Forecast) -> None:
         """Add some rows; rows before any label was known are left out."""
         assert forecast.probabilities is not None and forecast.classes is not None
-        known = ~np.isnan(forecast.probabilities).any(axis=1)
-        for i, label in enumerate(forecast.classes.tolist()):
+        known = ~np.isnan(forecast.probabilities).any(axis=1) & (len(forecast.classes) > 0)
+        y = y[known]
+        for label in [*forecast.classes.tolist(), *np.unique(y).tolist()]:
             if label not in self.labels:
-                self.labels.append(label)
-                self.sums = np.concatenate((self.sums, np.zeros((1, CALIBRATION, 3))))
-            shares = forecast.probabilities[known, i]
-            place = bin_of(shares, CALIBRATION, REACH)
-            hits = (y[known] == label).astype(np.float64)
+                self._add_class(label)
+        probabilities = forecast.share_of(np.array(self.labels))[known]
+        for label, shares, sums in zip(self.labels, probabilities.T, self.sums, strict=True):
+            hits = (y == label).astype(np.float64)
             added = np.column_stack((shares, hits, np.ones(len(shares))))
-            np.add.at(self.sums[self.labels.index(label)], place, added)
+            np.add.at(sums, bin_of(shares, CALIBRATION, REACH), added)
+
+    def _add_class(self, label: Any) -> None:
+        """Add a class, which had probability 0 in all earlier rows."""
+        new = np.zeros((1, CALIBRATION, 3))
+        new[0, 0, COUNT] = self.sums[:1, :, COUNT].sum()
+        self.labels.append(label)
+        self.sums = np.concatenate((self.sums, new))
 
     def errors(self) -> Array:
         """Return the calibration error of each class, in the order of ``labels``."""

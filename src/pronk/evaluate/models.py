@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.state import require
-from pronk.data.prepared import Prepared
+from pronk.estimators.prepared import Prepared
 from pronk.evaluate.fields import checked_column, checked_labels, doubles
 from pronk.parallel import ADVICE
 
@@ -62,6 +62,18 @@ class Forecast:
         if ends is not None:
             ends = np.repeat(ends[:, None, :], outputs, axis=1)
         return Forecast(values, intervals=ends)
+
+    def without(self, count: int) -> Forecast:
+        """Return the forecast with no prediction for the first ``count`` rows."""
+        if not count:
+            return self
+        labels = self.values.dtype.kind != "f"
+        values = self.values.astype(object) if labels else self.values.copy()
+        values[:count] = None if labels else np.nan
+        return Forecast(
+            values, _blanked(self.probabilities, count), self.classes,
+            _blanked(self.intervals, count),
+        )  # fmt: skip
 
     def share_of(self, classes: NDArray[Any]) -> Array:
         """Return the probabilities of other classes; 0 for unknown ones."""
@@ -112,6 +124,13 @@ class Forecast:
         return cls(values, shares, classes, ends)
 
 
+def _blanked(numbers: Array | None, count: int) -> Array | None:
+    """Return numbers with NaN in the first rows."""
+    if numbers is None:
+        return None
+    return np.concatenate((np.full_like(numbers[:count], np.nan), numbers[count:]))
+
+
 def column(values: Sequence[Any]) -> NDArray[Any]:
     """Return predictions or targets of single rows as an array; labels may be None."""
     if any(value is None for value in values):
@@ -157,10 +176,10 @@ class BlockAdapter:
 
     def __init__(
         self, model: Any, labels: bool, shares: bool = False, coverage: float | None = None,
-        ahead: bool = False,
+        ahead: bool | None = False,
     ) -> None:  # fmt: skip
         self.model = model
-        #: Rows that are only predicted are the next ones of the stream, or far ahead.
+        #: Rows that are only predicted: each the next one, all far ahead, or None: in order.
         self._ahead = {"ahead": ahead} if looks_ahead(model) else {}
         self._first: Any = None if labels else 0.0
         self._started = False
@@ -190,12 +209,15 @@ class BlockAdapter:
                 None if shares is None else np.empty(0),
                 None if self._coverage is None else np.zeros((n, 2)),
             )
-        values = np.asarray(self.model.predict(X, **self._ahead))
+        where = self._ahead
+        if where == {"ahead": None}:  # the next row is in the first block
+            self._ahead = {"ahead": True}
+        values = np.asarray(self.model.predict(X, **where))
         if self._shares:
-            shares = self.model.predict_proba(X, **self._ahead)
+            shares = self.model.predict_proba(X, **where)
             return Forecast(values, shares, self.model.classes_)
         if self._coverage is not None:
-            intervals = self.model.predict_interval(X, coverage=self._coverage, **self._ahead)
+            intervals = self.model.predict_interval(X, coverage=self._coverage, **where)
             return Forecast(values, intervals=intervals)
         return Forecast(values)
 
@@ -286,9 +308,8 @@ def has_intervals(model: Any) -> bool:
 
 
 def supports_weights(model: Any) -> bool:
-    """Return whether a model supports sample weights."""
-    learner = getattr(model, "learner", model)
-    return bool(getattr(learner, "_accepts_weights", lambda: False)())
+    """Return whether a model supports sample weights, be it only 0 and 1."""
+    return hasattr(getattr(model, "learner", model), "_accepts_weights")
 
 
 def supports_times(model: Any) -> bool:
@@ -309,12 +330,21 @@ def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
     return y.dtype.kind in "bUSO"
 
 
+def labels_learned(model: Any) -> int:
+    """Return how many rows a model has learned; 0 for a model that does not count them."""
+    if not getattr(model, "__sklearn_is_fitted__", lambda: True)():
+        return 0
+    return int(getattr(model, "n_seen_", 0))
+
+
 # -- late labels ---------------------------------------------------------------------------------
 
 
 def own_delay(model: Any) -> int:
     """Return the ``delay`` of a model's learner; 0 if it has no such parameter."""
-    return int(getattr(getattr(model, "learner", model), "delay", 0))
+    for name in ("model", "learner"):  # of Intervals and Calibrated; of Prepared and keyed models
+        model = getattr(model, name, model)
+    return int(getattr(model, "delay", 0))
 
 
 def takes_delay(model: Any, delay: int) -> bool:

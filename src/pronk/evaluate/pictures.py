@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.baselines import BASELINES
 from pronk.evaluate.metrics import COUNT, TITLES
-from pronk.evaluate.trace import Trace
+from pronk.evaluate.trace import CHALLENGER, RECENT, TRIAL_END, Trace
 
 Array = NDArray[np.float64]
 
@@ -28,16 +29,23 @@ EXPERTS, LABELS = 6, 20
 FEW = 10
 #: Segments of a curve along the stream, and fewest entries of the model history that are drawn.
 SEGMENTS, ENTRIES = 64, 3
+#: Fewest rows whose coverage is drawn as one value, and fewest such values of a shorter stream.
+COVERAGE_ROWS, COVERAGE_VALUES = 400, 3
+#: Half-width of the central 95 % of a normal distribution, in standard deviations.
+CENTRAL = 1.96
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line, or points, with its name."""
+    """A line, or points, with its name; NaN values are not drawn."""
 
     name: str
     x: Array
     y: Array
     dashed: bool = False
+    points: bool = False
+    band: tuple[Array, Array] | None = None
+    """Lower and upper ends of a band."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +58,19 @@ class Picture:
     x: str
     y: str
     curves: list[Curve] = field(default_factory=list)
-    points: bool = False
     log_y: bool = False
     percent: bool = False
     alarms: list[int] = field(default_factory=list)
     counts: tuple[list[str], NDArray[np.int64]] | None = None
     along: bool = True
-    """Whether the horizontal axis is the stream."""
+    """Whether the picture belongs to those along the stream."""
+    first: bool = False
+    """Whether it comes before everything else."""
 
 
 def pictures(trace: Trace) -> list[Picture]:
     """Return the pictures of a run, those along the stream first."""
-    drawn = [*_losses(trace), *_coverage(trace), *_model_history(trace)]
+    drawn = [*_targets(trace), *_losses(trace), *_coverage(trace), *_model_history(trace)]
     if trace.task == "classification":
         drawn += [*_calibration(trace), *_confusion(trace)]
     elif len(trace.sample.held):
@@ -75,15 +84,52 @@ def _segments(trace: Trace) -> tuple[Array, Array, int]:
     return ends.astype(np.float64), means, length
 
 
+def _targets(trace: Trace) -> list[Picture]:
+    """Draw y, its prediction and its interval: the last rows, and some of all rows."""
+    last, held = trace.recent, trace.sample.held
+    rows = np.arange(trace.sample.rows - len(last), trace.sample.rows, dtype=np.float64) + 1
+    interval = f" The band is the {trace.nominal_coverage:.0%} interval." if trace.interval else ""
+    drawn = []
+    if len(last) > 1:
+        which = f"the last {len(last):,} rows" if len(held) and rows[0] > 1 else "all rows"
+        caption = f"Each prediction was made before y was learned.{interval}"
+        title = f"y and its prediction: {which}"
+        drawn.append(
+            Picture("recent", title, caption, "rows", "y", _with_prediction(rows, last), first=True)
+        )
+    if trace.sample.rows > RECENT:
+        caption = f"One row in {trace.sample.stride:,}.{interval}"
+        if trace.sample.stride == 1:
+            caption = f"Every row.{interval}"
+        curves = _with_prediction(held[:, 0] + 1, held[:, 1:])
+        drawn.append(
+            Picture(
+                "stream", "y and its prediction: the whole stream", caption, "rows", "y", curves
+            )
+        )
+    return drawn
+
+
+def _with_prediction(rows: Array, values: Array) -> list[Curve]:
+    """Return curves of prediction and y; values (n, 2 or 4) are y, prediction, ends."""
+    band = (values[:, 2], values[:, 3]) if values.shape[1] == 4 else None
+    return [
+        Curve("prediction", rows, values[:, 1], band=band),
+        Curve("y", rows, values[:, 0], points=True),
+    ]
+
+
 def _losses(trace: Trace) -> list[Picture]:
     word = TITLES[trace.metric.name]
     ends, means, length = _segments(trace)
     rows = trace.segments.ends.astype(np.float64)
     sums = trace.segments.sums.cumsum(axis=0)
-    naive = "most frequent label" if trace.task == "classification" else "running mean"
+    names = ["learner", *BASELINES[trace.task]]
+    # A run that an earlier version started has no losses of the second baseline.
+    drawn = [i for i in range(3) if np.isfinite(means[:, i]).any()]
     alarms = [alarm.row for alarm in trace.alarms]
     share = trace.task == "classification"
-    shown = means[:, :2][means[:, :2] > 0]
+    shown = means[:, :3][means[:, :3] > 0]
     log = not share and len(shown) > 1 and shown.max() > 20 * shown.min()
     legend = "; vertical lines are drift alarms" if alarms else ""
     return [
@@ -94,7 +140,7 @@ def _losses(trace: Trace) -> list[Picture]:
             f"was learned{legend}.",
             "rows",
             word,
-            [Curve("learner", ends, means[:, 0]), Curve(naive, ends, means[:, 1], True)],
+            [Curve(names[i], ends, means[:, i], dashed=i > 0) for i in drawn],
             log_y=log,
             percent=share,
             alarms=alarms,
@@ -102,13 +148,10 @@ def _losses(trace: Trace) -> list[Picture]:
         Picture(
             "so-far",
             f"{word.capitalize()} so far",
-            "Mean over all rows up to here.",
+            "Mean over all scored rows up to here.",
             "rows",
             word,
-            [
-                Curve("learner", rows, sums[:, 0] / sums[:, -1]),
-                Curve(naive, rows, sums[:, 1] / sums[:, -1], True),
-            ],
+            [Curve(names[i], rows, sums[:, i] / sums[:, -1], dashed=i > 0) for i in drawn],
             log_y=log,
             percent=share,
         ),
@@ -118,22 +161,39 @@ def _losses(trace: Trace) -> list[Picture]:
 def _coverage(trace: Trace) -> list[Picture]:
     if not trace.interval:
         return []
-    rows, means, _ = _segments(trace)
-    known = ~np.isnan(means[:, 2])  # a resumed model may have started without intervals
+    shortest = min(COVERAGE_ROWS, max(1, trace.segments.rows // COVERAGE_VALUES))
+    ends, means, length = trace.segments.curve(SEGMENTS, shortest)
+    known = ~np.isnan(means[:, 3])  # a resumed model may have started without intervals
+    if not known.any():
+        ends, means, length = trace.segments.curve(SEGMENTS)
+        known = ~np.isnan(means[:, 3])
     if not known.any():
         return []
-    rows, means = rows[known], means[known]
-    covered = f"{trace.coverage:.1%} of all intervals contained y."
-    nominal = np.full(len(rows), trace.nominal_coverage)
+    counts = np.diff(ends, prepend=0)[known]
+    rows, means = ends[known].astype(np.float64), means[known]
+    share = trace.nominal_coverage
+    nominal = np.full(len(rows), share)
+    # Standard deviation of the share of n independent rows: sqrt(p (1 - p) / n).
+    noise = CENTRAL * np.sqrt(share * (1.0 - share) / counts)
+    band = np.maximum(nominal - noise, 0.0), np.minimum(nominal + noise, 1.0)
+    covered = (
+        f"{trace.coverage:.1%} of all intervals contained y. Share over {length:,} rows at a time; "
+        "with exact intervals and independent rows 95% of the shares lie in the band."
+    )
+    every, widths, several = _segments(trace)
+    known = ~np.isnan(widths[:, 4])
     return [
         Picture(
             "coverage", "Coverage of the intervals", covered, "rows", "share that contained y",
-            [Curve("measured", rows, means[:, 2]), Curve("nominal", rows, nominal, True)],
+            [
+                Curve("measured", rows, means[:, 3]),
+                Curve("nominal", rows, nominal, dashed=True, band=band),
+            ],
             percent=True,
         ),
         Picture(
-            "width", "Width of the intervals", "Mean over the same rows.", "rows", "width",
-            [Curve("width", rows, means[:, 3])],
+            "width", "Width of the intervals", f"Mean over {several:,} rows at a time.", "rows",
+            "width", [Curve("width", every[known], widths[known, 4])],
         ),
     ]  # fmt: skip
 
@@ -152,23 +212,47 @@ def _model_history(trace: Trace) -> list[Picture]:
     totals: dict[str, float] = {}
     for _, values in entries:
         for name, weight in values.items():
-            if name != "points":
+            if name not in ("points", TRIAL_END) and not name.startswith(CHALLENGER):
                 totals[name] = totals.get(name, 0.0) + weight
     heavy = sorted(totals, key=lambda name: -totals[name])[:EXPERTS]
     known = [(rows, values) for rows, values in entries if set(values) - {"points"}]
     if heavy and len(known) >= ENTRIES:
         x = np.array([rows for rows, _ in known], dtype=np.float64)
         curves = [Curve(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
+        caption = (
+            f"The {len(heavy)} experts with the largest weights; bandwidths in multiples of "
+            "the median distance of the first rows."
+        )
+        rows, shares = np.array(_challenger_shares(known)).T
+        if shares.any():
+            curves.insert(0, Curve("challenger, all experts", rows, shares, dashed=True))
+            caption += (
+                " After an alarm a challenger starts; if it replaces the old learner, its experts "
+                "have the weights."
+            )
+        if alarms := [alarm.row for alarm in trace.alarms]:
+            caption += " Vertical lines are drift alarms."
         drawn.append(
             Picture(
-                "experts",
-                "Weights of the experts",
-                f"The {len(heavy)} experts with the largest weights; bandwidths in multiples of "
-                "the median distance of the first rows.",
-                "rows", "weight", curves, percent=True,
+                "experts", "Weights of the experts", caption, "rows", "weight", curves,
+                percent=True, alarms=alarms,
             )
         )  # fmt: skip
     return drawn
+
+
+def _challenger_shares(entries: list[tuple[int, dict[str, float]]]) -> list[tuple[float, float]]:
+    """Return rows and weights of the challenger, which has none after the end of its trial.
+
+    Earlier versions recorded its experts one by one.
+    """
+    found: list[tuple[float, float]] = []
+    for rows, values in entries:
+        if TRIAL_END in values and found:
+            found += [(values[TRIAL_END], found[-1][1]), (values[TRIAL_END], 0.0)]
+        own = [weight for name, weight in values.items() if name.startswith(CHALLENGER)]
+        found.append((float(rows), sum(own)))
+    return found
 
 
 def _calibration(trace: Trace) -> list[Picture]:
@@ -186,7 +270,10 @@ def _calibration(trace: Trace) -> list[Picture]:
             "classes; on the dashed line both are equal.",
             "predicted probability",
             "share of rows of the class",
-            [Curve("learner", shares / rows, hits / rows), Curve("ideal", ideal, ideal, True)],
+            [
+                Curve("learner", shares / rows, hits / rows),
+                Curve("ideal", ideal, ideal, dashed=True),
+            ],
             percent=True,
             along=False,
         )
@@ -219,11 +306,12 @@ def _residuals(trace: Trace) -> list[Picture]:
     return [
         Picture(
             "residuals", "Residuals", f"y minus its prediction. {every}.", "rows", "residual",
-            [Curve("residual", rows, y - p)], points=True, along=False,
+            [Curve("residual", rows, y - p, points=True)], along=False,
         ),
         Picture(
             "against", "Predictions against y", f"On the dashed line they are equal. {every}.",
-            "prediction", "y", [Curve("row", p, y), Curve("equal", ends, ends, True)], points=True,
+            "prediction", "y",
+            [Curve("row", p, y, points=True), Curve("equal", ends, ends, dashed=True)],
             along=False,
         ),
     ]  # fmt: skip
@@ -232,8 +320,8 @@ def _residuals(trace: Trace) -> list[Picture]:
 # -- with Matplotlib ---------------------------------------------------------------------------
 
 
-def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
-    """Draw the pictures in a Matplotlib figure, two side by side."""
+def draw(drawn: Sequence[Picture], below: str, width: float = 11.0) -> Any:
+    """Draw the pictures in a Matplotlib figure, two side by side, with a line of text below."""
     from matplotlib.figure import Figure
 
     lines = -(-len(drawn) // 2)
@@ -248,7 +336,7 @@ def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
             _draw_counts(axes, *picture.counts)
             continue
         for j, curve in enumerate(picture.curves):
-            _draw_curve(axes, picture, curve, COLOURS[j % len(COLOURS)])
+            _draw_curve(axes, curve, COLOURS[j % len(COLOURS)])
         for row in picture.alarms:
             axes.axvline(row, color=COLOURS[-1], linewidth=0.8, alpha=0.7)
         if picture.log_y:
@@ -257,11 +345,14 @@ def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
         axes.spines[["top", "right"]].set_visible(False)
         if len(picture.curves) > 1:
             axes.legend(fontsize=7, frameon=False)
+    figure.supxlabel(below, fontsize=8)
     return figure
 
 
-def _draw_curve(axes: Any, picture: Picture, curve: Curve, colour: str) -> None:
-    if picture.points and not curve.dashed:
+def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:
+    if curve.band is not None:
+        axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.18, linewidth=0)
+    if curve.points:
         axes.plot(curve.x, curve.y, ".", color=colour, markersize=3, alpha=0.6, label=curve.name)
         return
     style = "--" if curve.dashed else "-"

@@ -44,6 +44,9 @@ def progressive(
 ) -> Iterator[Record]:
     """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
 
+    Rows that come before the first label that the model learns are not scored: the first row, and
+    ``delay`` more. ``unpredicted`` of a record counts them.
+
     Parameters
     ----------
     model : a pronk learner, or any model with river's ``predict_one`` and ``learn_one``
@@ -63,7 +66,8 @@ def progressive(
         label arrives, all labels arrive at the end of the stream, and with a delay of 16 rows and
         more rows are predicted in chunks of up to an eighth of the delay.
     predictions : bool, default False
-        Put the predictions and targets since the last record into each record.
+        Put the predictions and targets since the last record into each record. Rows before the
+        first learned label are 0 (or None) in ``predictions``, NaN (or None) in ``forecast``.
     memory : bool, default True
         Measure the bytes that the model holds at each record; takes up to a millisecond.
     probabilities : bool, default False

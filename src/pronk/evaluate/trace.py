@@ -1,9 +1,9 @@
 """The trace of a run in bounded memory: for its report, its charts and its drift alarms.
 
-Losses are summed over segments of equal length, counted from the start of the stream, and some rows
-are kept at equal distances. When there are too many, neighbouring segments are merged, or every
-other row is dropped, and the length doubles. There are no random numbers, and any cut of the stream
-into blocks gives the same trace.
+Losses are summed over segments of equal length, counted from the start of the stream; some rows are
+kept at equal distances, and the last ones. When there are too many, neighbouring segments are
+merged, or every other row is dropped, and the length doubles. There are no random numbers, and any
+cut of the stream into blocks gives the same trace.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 
 #: Most segments and most sampled rows; even.
 SEGMENTS, SAMPLE = 256, 512
+#: Last rows that are kept.
+RECENT = 256
 #: Rows in a segment at the start.
 SHORTEST = 32
 
@@ -94,13 +96,16 @@ class SegmentSums(Stateful):
         """Means of the quantities over each segment."""
         return np.asarray(self.sums[:, :-1] / self.sums[:, -1:])
 
-    def curve(self, most: int = SEGMENTS) -> tuple[NDArray[np.int64], Array, int]:
+    def curve(
+        self, most: int = SEGMENTS, shortest: int = 1
+    ) -> tuple[NDArray[np.int64], Array, int]:
         """Return ends and means of at most ``most`` segments for a curve, and their length.
 
-        A last segment that is not full is joined to the one before: the mean of a few rows would
-        look like a jump.
+        Segments have at least ``shortest`` rows, except for a stream that is shorter. A last
+        segment that is not full is joined to the one before: the mean of a few rows would look like
+        a jump.
         """
-        several = max(1, -(-len(self.sums) // most))
+        several = max(1, -(-len(self.sums) // most), -(-shortest // self.length))
         starts = np.arange(0, len(self.sums), several)
         length = several * self.length
         if len(starts) > 1 and self.rows < len(starts) * length:
@@ -209,6 +214,10 @@ class Sample(Stateful):
 
 #: Experts whose weights are recorded.
 EXPERTS = 12
+#: Name under which the sum of the weights of a challenger's experts is recorded.
+CHALLENGER = "challenger"
+#: Name under which the row is recorded at which the challenger of the entry before ended its trial.
+TRIAL_END = "end of the trial"
 
 
 class Trace(Stateful):
@@ -234,12 +243,13 @@ class Trace(Stateful):
         self.baseline_scores = Scores(get_scores(names), None)
         plain = [name for name in names if name not in ("log_loss", "auc")]
         self.repeat_scores = Scores(get_scores(plain), None)
-        #: Loss, loss of the baseline; with intervals also whether y lay inside, and the width.
-        self.segments = SegmentSums(4 if interval else 2)
+        #: Loss, losses of both baselines; with intervals also whether y lay inside, and the width.
+        self.segments = SegmentSums(5 if interval else 3)
         self.covered = np.zeros(2)  # intervals that contained y, and all intervals
         self.drift = DriftAlarm() if labels else ErrorAlarm()
         #: y, prediction and, with intervals, their ends.
         self.sample = Sample(4 if interval else 2)
+        self.recent = np.zeros((0, 4 if interval else 2))  # the same of the last rows
         self.counts = Counts()
         self.calibration = Calibration()
         self.model_history = ModelHistory()
@@ -249,12 +259,23 @@ class Trace(Stateful):
         """The drift alarms so far."""
         return self.drift.alarms
 
-    def add(self, y: NDArray[Any], forecast: Forecast, unscored: int) -> None:
-        """Add scored rows, after ``unscored`` rows without a label."""
-        average, last = self._predict_baselines(y)
-        self.baseline_scores.add(y, average, self.baseline_scores.losses(y, average))
-        self.repeat_scores.add(y, last, self.repeat_scores.losses(y, last))
-        values = [self.metric.rows(y, forecast.values), self.metric.rows(y, average.values)]
+    def add(self, y: NDArray[Any], forecast: Forecast, unscored: int, blind: int = 0) -> None:
+        """Add labelled rows, the first ``blind`` of which have no prediction and are not scored.
+
+        ``unscored`` rows come before the scored ones: those, and those without a label.
+        """
+        average, last, known = self._predict_baselines(y)
+        y, forecast, average, last = y[blind:], forecast[blind:], average[blind:], last[blind:]
+        if not len(y):
+            return
+        # A model that has learned before may predict rows that the baselines cannot.
+        late = max(0, known - blind)
+        for scores, own in ((self.baseline_scores, average), (self.repeat_scores, last)):
+            if late < len(y):
+                scores.add(y[late:], own[late:], scores.losses(y[late:], own[late:]))
+        values = [self.metric.rows(y, one.values) for one in (forecast, average, last)]
+        for theirs in values[1:]:
+            theirs[:late] = values[0][:late]
         if forecast.intervals is not None:
             ends = forecast.intervals.reshape(len(y), -1, 2)  # several outputs count together
             inside = (ends[..., 0] <= y.reshape(len(y), -1)) & (
@@ -277,19 +298,26 @@ class Trace(Stateful):
             shown = [y, forecast.values]
             if forecast.intervals is not None:
                 shown += list(forecast.intervals.T)
-            self.sample.add(np.column_stack(shown))
+            rows = np.column_stack(shown)
+            self.sample.add(rows)
+            self.recent = np.concatenate((self.recent, rows[-RECENT:]))[-RECENT:]
 
-    def _predict_baselines(self, y: NDArray[Any]) -> tuple[Forecast, Forecast]:
-        """Return the forecasts of both baselines for rows with targets y, which then arrive."""
-        if self.delay:
-            held = [*self._late, *y.tolist()]
-            known, self._late = column(held[: -self.delay]), held[-self.delay :]
-            known = known.reshape(-1, *y.shape[1:])
-            early = self._before_targets(y[: len(y) - len(known)])
-            if not len(known):
-                return early, early
-            return tuple(joined([early, rest]) for rest in self._learn_baselines(known))  # type: ignore[return-value]
-        return self._learn_baselines(y)
+    def _predict_baselines(self, y: NDArray[Any]) -> tuple[Forecast, Forecast, int]:
+        """Return the forecasts of both baselines for rows with targets y, which then arrive.
+
+        Also return how many of the rows come before any target that the baselines know.
+        """
+        new = not (self.baseline.counts if self.task == "classification" else self.baseline.rows)
+        if not self.delay:
+            return *self._learn_baselines(y), int(new)
+        held = [*self._late, *y.tolist()]
+        known, self._late = column(held[: -self.delay]), held[-self.delay :]
+        known = known.reshape(-1, *y.shape[1:])
+        early = self._before_targets(y[: len(y) - len(known)])
+        if not len(known):
+            return early, early, len(y)
+        average, last = self._learn_baselines(known)
+        return joined([early, average]), joined([early, last]), len(early) + new
 
     def _learn_baselines(self, y: NDArray[Any]) -> tuple[Forecast, Forecast]:
         last = Forecast(self.repeat.predict_then_learn(None, y))
@@ -306,7 +334,10 @@ class Trace(Stateful):
         return Forecast(np.full(len(y), None), shares, None if shares is None else np.empty(0))
 
     def observe_model(self, rows: int, model: Any) -> None:
-        """Record the number of points and the experts' weights, if an entry is due."""
+        """Record the number of points and the experts' weights, if an entry is due.
+
+        The experts of a challenger on trial are recorded together.
+        """
         if not self.model_history.due(rows):
             return
         learner = _learner_of(model)
@@ -314,7 +345,18 @@ class Trace(Stateful):
         size = getattr(learner, "size_", None)
         if size:
             values["points"] = float(size)
-        for expert in getattr(learner, "experts_", [])[:EXPERTS]:
+        experts = getattr(learner, "experts_", [])
+        trial = [expert for expert in experts if expert.get("learner") == "challenger"]
+        if share := sum(float(expert.get("weight", 0.0)) for expert in trial):
+            values[CHALLENGER] = share
+        before, held = self.model_history.entries[-1] if self.model_history.entries else (0, {})
+        ends = (
+            [int(change["end"] or 0) for change in changes_of(model)] if CHALLENGER in held else []
+        )
+        if ends := [end for end in ends if before < end <= rows]:
+            values[TRIAL_END] = float(ends[0])
+        others = [expert for expert in experts if expert.get("learner") != "challenger"]
+        for expert in others[:EXPERTS]:
             if weight := float(expert.get("weight", 0.0)):
                 values[expert_name(expert)] = weight
         self.model_history.add(rows, values)
@@ -348,9 +390,15 @@ class Trace(Stateful):
         AnyReal("nominal_coverage", "nominal_coverage"),
         Targets("late"),
         Values("covered", (2,), "covered"),
+        Values("recent", ("recent", "shown"), "recent"),
     )
 
+    def _sizes(self) -> dict[str, int]:
+        return {"shown": self.recent.shape[1]}
+
     def _restored(self, sizes: Sizes) -> None:
+        most = min(RECENT, self.sample.rows)
+        require(sizes["recent"] <= most, f"recent has more than {most} rows")
         require(len(self._late) <= self.delay, "late has more targets than delay allows")
         text = all(type(value) is str for value in self._late)
         numbers = not any(type(value) in (str, type(None)) for value in self._late)
@@ -363,9 +411,15 @@ class Trace(Stateful):
         nominal = self.nominal_coverage
         saved = state.get("nominal_coverage") if isinstance(state, dict) else None
         held = figure(saved, "nominal_coverage")
-        if held != nominal:
-            self.segments, self.sample = SegmentSums(4 if held else 2), Sample(4 if held else 2)
+        ends = 2 if held else 0
+        early = "recent" not in state  # earlier versions had no losses of the second baseline
+        if early or held != nominal:
+            self.segments = SegmentSums((2 if early else 3) + ends)
+            self.sample, self.recent = Sample(2 + ends), np.zeros((0, 2 + ends))
+            state = {"recent": self.recent, **state}
         sizes = super()._load(state)
+        if early:
+            self.segments.sums = np.insert(self.segments.sums, 2, np.nan, axis=1)
         if held != nominal:
             self.nominal_coverage, self.covered = nominal, np.zeros(2)
             self._drop_intervals()
@@ -374,10 +428,11 @@ class Trace(Stateful):
     def _drop_intervals(self) -> None:
         """Forget the intervals of earlier rows, which had another coverage or none."""
         blank = 2 if self.interval else 0
-        sums, held = self.segments.sums, self.sample.held
+        sums, held, recent = self.segments.sums, self.sample.held, self.recent
         unknown = np.full((len(sums), blank), np.nan)
-        self.segments.sums = np.hstack((sums[:, :2], unknown, sums[:, -1:]))
+        self.segments.sums = np.hstack((sums[:, :3], unknown, sums[:, -1:]))
         self.sample.held = np.hstack((held[:, :3], np.full((len(held), blank), np.nan)))
+        self.recent = np.hstack((recent[:, :2], np.full((len(recent), blank), np.nan)))
 
 
 def expert_name(expert: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ from pronk.core.features import Embedding, chunks
 from pronk.core.kernels import Kernel, square_distances
 from pronk.core.linalg import GrowingRows, Workspace, recombined
 from pronk.core.losses import Loss
-from pronk.core.state import Count, Numbers, Rows, Sizes, Stateful, require
+from pronk.core.state import LARGEST_TARGET, Count, Numbers, Rows, Sizes, Stateful, require
 from pronk.first_order.dual_sgd import CHUNK, class_numbers, slopes
 from pronk.first_order.gradient import add_multiple, dot
 
@@ -447,8 +447,9 @@ class DualSVRG(Stateful):
     STATE = (
         Rows("core", ("core", "columns")),
         Numbers("X", ("used", "remembered"), written="slots"),
-        Numbers("features", ("used", "features"), written="slots"),
-        Numbers("targets", ("used",), written="slots"),
+        # Fourier features are cosines and sines.
+        Numbers("features", ("used", "features"), low=-1.0, high=1.0, written="slots"),
+        Numbers("targets", ("used",), low=-LARGEST_TARGET, high=LARGEST_TARGET, written="slots"),
         Numbers("places", ("used",), whole=True, low=-1, high="core", written="slots"),
         Numbers("terms", ("used", "outputs")),
         Count("rows", "rows"),

@@ -375,6 +375,27 @@ class Expansion(Stateful):
         require(good, "running has a scale out of range")
         free = source.order[int(size) :]
         require(not source.raw[free].any(), "raw has coefficients of slots that are free")
+        if self._needs_square:
+            self._check_square(source)
+
+    def _check_square(self, source: Support) -> None:
+        """Raise if ``square`` is not what the points give: kernel values, or their inverse factor.
+
+        Both are compared up to rounding, which grows with the terms of a sum.
+        """
+        order = source.order[: int(source.running[SIZE])]
+        points = np.ascontiguousarray(source.points[:, order].T)
+        K = self.kernel(points, points) if len(order) else np.empty((0, 0))
+        S, lengths = np.tril(source.square[np.ix_(order, order)]), np.sqrt(np.diagonal(K))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.rule.strategy == FORGET:
+                np.fill_diagonal(S, source.norms[order])
+                good = np.abs(S - np.tril(K)) <= 1e-9 * np.outer(lengths, lengths)
+            else:  # L^-1 K L^-T 1 = 1
+                ones, sizes = np.ones(len(order)), np.abs(S)
+                error = np.abs(S @ (K @ (S.T @ ones)) - ones)
+                good = error <= 1e-9 * (sizes @ (np.abs(K) @ (sizes.T @ ones)))
+        require(good.all(), "square is not that of the points")
 
     def snapshot(self) -> Any:
         """Save the coefficients, which every row changes; points are saved before a row may."""

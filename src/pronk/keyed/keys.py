@@ -1,22 +1,30 @@
 """Keys and input of keyed models: encoded keys, shards, rows grouped by key, input checks.
 
-A key is a string, an integer or a boolean. Encoded as JSON text, 1 and "1" differ.
+A key is a string, an integer or a boolean. It has one meaning wherever it comes from, as a category
+has (`pronk.columns.values`): 7, 7.0, "7" and "7.0" are one key, and so are True, "True" and "true";
+"007" is another. A CSV file has text where a frame has numbers, and both mean the same model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.estimators.inputs import check_finite, check_targets, from_arrow
+from pronk.columns.frames import is_table, whole
+from pronk.columns.values import spelled
+from pronk.estimators.inputs import check_targets
 from pronk.estimators.labels import check_labels
 
 Key = str | int | bool
+
+#: A whole number as `spelled` writes it, within 64 bits.
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
 
 
 def encode_key(key: Any) -> str:
@@ -27,6 +35,9 @@ def encode_key(key: Any) -> str:
         key = int(key)
     if not isinstance(key, str | int):
         raise ValueError(f"a key must be a string, an integer or a boolean, got {key!r}")
+    if isinstance(key, str):
+        text = spelled(key)
+        key = json.loads(text) if _WHOLE.fullmatch(text) or text in ("true", "false") else key
     return json.dumps(key, ensure_ascii=False)
 
 
@@ -127,41 +138,24 @@ Array = NDArray[np.float64]
 
 def split_keys(X: Any, by: str | int) -> tuple[Any, Any]:
     """Return X without the column ``by``, and the keys in that column."""
-    if isinstance(by, str):
-        names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-        if by not in names:
+    X = whole(X)
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if names or isinstance(by, str):
+        place = by if isinstance(by, str) else names[by] if 0 <= by < len(names) else None
+        if place is None or place not in names:
             columns = (
                 f"it has {', '.join(map(str, names))}" if names else "its columns have no names"
             )
             raise ValueError(f"X has no column {by!r} with the keys; {columns}")
-        keys = X[by]
+        keys = X[place]
         if hasattr(X, "drop_columns"):  # a pyarrow table
-            return X.drop_columns([by]), keys.to_pylist()
-        return (X.drop(columns=[by]) if hasattr(X, "iloc") else X.drop(by)), keys.to_list()
-    rows = np.asarray(X)
+            return X.drop_columns([place]), keys.to_pylist()
+        return (X.drop(columns=[place]) if hasattr(X, "iloc") else X.drop(place)), keys.to_list()
+    rows = X.toarray() if hasattr(X, "toarray") else X
+    rows = np.array(rows, dtype=object) if is_table(rows) else np.asarray(rows)
     if rows.ndim != 2 or not 0 <= by < rows.shape[1]:
         raise ValueError(f"X has shape {rows.shape}, but the keys must be in column {by}")
     return np.delete(rows, by, axis=1), rows[:, by]
-
-
-def checked_rows(X: Any, columns: int | None) -> Array:
-    """Return X as rows of numbers; raise if their columns are not ``columns`` many."""
-    if hasattr(X, "toarray"):
-        X = X.toarray()
-    if hasattr(X, "column_names") and hasattr(X, "num_rows"):
-        X = from_arrow(X)
-    try:
-        rows = np.ascontiguousarray(X, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"X must hold numbers beside the keys ({error}); for text use Keyed(Prepared(learner))"
-        ) from None
-    if rows.ndim != 2 or not rows.size:
-        raise ValueError(f"X must have rows and columns beside the keys, got shape {rows.shape}")
-    if columns is not None and rows.shape[1] != columns:
-        raise ValueError(f"X has {rows.shape[1]} columns; the models have learned {columns}")
-    check_finite(rows, "X")
-    return rows
 
 
 def checked_targets(y: Any, rows: int, labels: bool) -> NDArray[Any]:

@@ -1,8 +1,9 @@
 """`Keyed`: one learner per key (a customer, a sensor), as one model.
 
-Keys share nothing: the predictions of a key are those of a separate learner that sees only the rows
-of this key, to the last bit if the calls are the same. The rows of a call are sorted by key and
-shard, so that each model is read and written once per call.
+The predictions of a key are those of a separate learner that sees only the rows of this key, to the
+last bit if the calls are the same. Keys share one thing: until a key has learned its first row, its
+prediction is the mean of the targets of all keys so far, or their most frequent label. The rows of
+a call are sorted by key and shard, so that each model is read and written once per call.
 """
 
 from __future__ import annotations
@@ -11,28 +12,36 @@ import copy
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
 
+from pronk._interrupts import deferred_interrupts
+from pronk.aggregate.calibration import check_coverage
+from pronk.columns.dates import ORDERS
+from pronk.columns.frames import Layout
+from pronk.columns.model import one_vector
+from pronk.columns.values import KINDS, NUMBER
+from pronk.core.checks import labelled_runs, without_gaps, without_label
 from pronk.core.randomness import make_seed
-from pronk.core.runtime import deferred_interrupts
 from pronk.core.state import require
-from pronk.data.dates import ORDERS
-from pronk.data.frames import Layout, layout_of
-from pronk.data.prepared import Prepared
-from pronk.data.values import KINDS, NUMBER
 from pronk.estimators import files
+from pronk.estimators.inputs import check_weights, missing_labels
+from pronk.estimators.prepared import Prepared
 from pronk.estimators.registry import DEFAULT_ALGORITHM, make_for_key
+from pronk.evaluate.baselines import make_baselines
 from pronk.evaluate.metrics import DEFAULTS, Metric, get_metrics
+from pronk.evaluate.models import own_delay
 from pronk.keyed.keys import (
     Key,
     Keys,
-    checked_rows,
     checked_targets,
     decode_key,
     digest,
@@ -45,6 +54,35 @@ from pronk.keyed.store import STORE_FILE, ModelStore, StoreError
 def learner_of(model: Any) -> Any:
     """Return the learner inside a `Prepared`, or the model itself."""
     return model.learner if isinstance(model, Prepared) else model
+
+
+@dataclass(frozen=True)
+class Call:
+    """Rows to learn: numbers, targets, which are learned, and predictions for a new key.
+
+    ``options`` are those of the learner; arrays among them have an entry per row.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+    learned: NDArray[np.bool_]
+    firsts: NDArray[Any]
+    options: dict[str, Any]
+
+    def of(self, numbers: NDArray[np.intp]) -> Call:
+        """Return some of the rows."""
+        own = {
+            name: value[numbers] if isinstance(value, np.ndarray) else value
+            for name, value in self.options.items()
+        }
+        learned, firsts = self.learned[numbers], self.firsts[numbers]
+        return Call(self.X[numbers], self.y[numbers], learned, firsts, own)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The targets as the learner gets them: labels of their own type if none is missing."""
+        whole = self.y.dtype != object or without_label(self.y) is not None
+        return self.y if whole else without_gaps(self.y)
 
 
 class Keyed:
@@ -104,42 +142,154 @@ class Keyed:
         self.folder = folder
         self.cache_size = cache_size
         self.shards = shards
+        self.metric_names = metrics
         self._inner = inner = learner_of(self.learner)
         if callable(getattr(inner, "kernel", None)) and not hasattr(inner.kernel, "get_params"):
             raise ValueError("learner has a kernel function, which no file can hold: name a kernel")
         self._classifies = self.__sklearn_tags__().estimator_type == "classifier"
-        default = DEFAULTS["classification" if self._classifies else "regression"]
+        task = "classification" if self._classifies else "regression"
+        default = DEFAULTS[task]
+        #: The mean or the most frequent label of all keys' targets: the first prediction of a key.
+        self.prior: Any = make_baselines(task)[0]
         self._metrics: list[Metric] = get_metrics(default if metrics is None else metrics)
         self._seed = make_seed(getattr(inner, "random_state", None))
         self._store: ModelStore | None = None
-        #: The columns beside the keys; a `Prepared` may have them already.
-        self._columns: Layout | None = getattr(learner, "_layout", None)
-        #: Turns rows of all keys into numbers; None until it is needed, or without `Prepared`.
-        self._preparation: Prepared | None = None
+        #: The columns beside the keys; a learner may have them already.
+        self._columns: Layout | None = getattr(learner, "layout_", None)
+        #: A learner that learns nothing: it turns rows of all keys into numbers.
+        self._coder: Any = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return parameters by name; with ``deep`` also the learner's, as ``learner__alpha``."""
+        names = ("learner", "by", "folder", "cache_size", "shards")
+        found = {name: getattr(self, name) for name in names} | {"metrics": self.metric_names}
+        if deep:
+            inner = self.learner.get_params(deep=True)
+            found |= {f"learner__{name}": value for name, value in inner.items()}
+        return found
+
+    def __sklearn_clone__(self) -> Keyed:
+        """Return the same settings without anything learned, in a folder of its own."""
+        given = {**self.get_params(deep=False), "learner": clone(self.learner), "folder": None}
+        return Keyed(**given)
 
     # -- learning --------------------------------------------------------------------------------
 
     def predict_then_learn(
-        self, X: Any, y: Any, keys: Sequence[Any] | NDArray[Any] | Keys | None = None
-    ) -> NDArray[Any]:
+        self,
+        X: Any,
+        y: Any,
+        keys: Sequence[Any] | NDArray[Any] | Keys | None = None,
+        *,
+        interval: float | None = None,
+        sample_weight: Any = None,
+        times: Any = None,
+    ) -> Any:
         """Predict, then learn, the rows in order, each with the learner of its key.
+
+        Until a key has learned its first row, its rows are predicted by the mean of all targets
+        before them, or by their most frequent label; the first row of all by 0 or None, and so are
+        the first rows of each key up to its first learned label if the learner has a ``delay``;
+        `metrics` leaves such rows out. A row whose label is missing (None or NaN), or of weight 0,
+        is predicted and not learned. ``interval``, ``sample_weight`` and ``times`` are those of the
+        learner; with ``interval=0.9`` return the pair of predictions and intervals.
 
         A call that raises changes nothing. Ctrl-C is deferred to the end of the call, so that all
         keys have learned their rows; a second Ctrl-C is not deferred.
         """
-        before = self._columns, self._preparation
+        options = {"interval": interval, "sample_weight": sample_weight, "times": times}
+        given = {name: value for name, value in options.items() if value is not None}
+        return self._predict_then_learn(X, y, keys, **given)
+
+    def predict_interval_then_learn(
+        self, X: Any, y: Any, coverage: float = 0.9, keys: Any = None, **options: Any
+    ) -> NDArray[Any]:
+        """Return the intervals of `predict_then_learn` instead of its predictions."""
+        found: NDArray[Any] = self.predict_then_learn(X, y, keys, interval=coverage, **options)[1]
+        return found
+
+    def _predict_then_learn(
+        self, X: Any, y: Any, keys: Any, firsts: NDArray[Any] | None = None, **options: Any
+    ) -> Any:
+        """Predict, then learn; ``firsts`` are the predictions of each row as the first of its key,
+        if they are known already: the targets are then counted elsewhere.
+        """
+        before = self._columns, self._coder
         try:
             rows, keys = self._rows(X, keys)
-            targets = checked_targets(y, len(rows), self._classifies)
+            targets, learned = self._checked_targets(y, len(rows), options.get("sample_weight"))
+            grouped, prior = rows_by_key(keys, self.store.shards), self.prior
+            if firsts is None:
+                prior, firsts = self.count_targets(targets, learned)
+            call = Call(rows, targets, learned, firsts, self._by_row(options, len(rows)))
             with deferred_interrupts():
-                return self._learn_groups(rows_by_key(keys, self.store.shards), rows, targets)
+                found = self._learn_groups(grouped, call)
+                self.prior = prior
+                return found
         except BaseException:
-            self._columns, self._preparation = before
+            self._columns, self._coder = before
             raise
 
-    def _learn_groups(
-        self, grouped: list[Any], rows: NDArray[np.float64], targets: NDArray[Any]
-    ) -> NDArray[Any]:
+    def _checked_targets(
+        self, y: Any, rows: int, weights: Any
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the targets, and which rows are learned: those with a label and a weight."""
+        missing = missing_labels(y, rows)
+        learned = np.ones(rows, dtype=bool) if missing is None else ~missing
+        own = check_weights(weights, rows)
+        if own is not None:
+            learned &= np.asarray(own if own.ndim == 1 else own[:, 0]) > 0.0
+        if missing is None:
+            return checked_targets(y, rows, self._classifies), learned
+        known = without_gaps(np.asarray(y)[~missing])
+        known = checked_targets(known, len(known), self._classifies)
+        kind = object if self._classifies else np.float64
+        targets = np.full((rows, *known.shape[1:]), None if self._classifies else np.nan, kind)
+        targets[~missing] = known
+        return targets, learned
+
+    def _by_row(self, options: dict[str, Any], rows: int) -> dict[str, Any]:
+        """Return options of the learner, those with an entry per row as arrays."""
+        found = dict(options)
+        for name in ("sample_weight", "times"):
+            if name in found:
+                found[name] = np.asanyarray(found[name])  # weights may have times
+                if len(found[name]) != rows:
+                    raise ValueError(f"{name} has {len(found[name])} entries, X has {rows} rows")
+        return found
+
+    def count_targets(
+        self, targets: NDArray[Any], learned: NDArray[np.bool_] | None = None
+    ) -> tuple[Any, NDArray[Any]]:
+        """Return `prior` after some rows, and the predictions that it has for each of them.
+
+        Before the first target of all keys there is none: NaN or None. Rows that are not learned
+        are predicted and not counted.
+        """
+        _ = self.store  # `prior` is read with the folder
+        prior = copy.deepcopy(self.prior)
+        new = not (prior.counts if self._classifies else prior.rows)
+        if learned is None or learned.all():
+            firsts = prior.predict_then_learn(None, targets)
+            first = 1
+        else:
+            parts = []
+            for rows, unlearned in labelled_runs(~learned):
+                if unlearned:
+                    shaped = prior.predict(np.empty(rows.stop - rows.start))
+                    fits = shaped.ndim == targets.ndim
+                    parts.append(shaped if fits else np.zeros(targets[rows].shape))
+                else:
+                    given = targets[rows]
+                    given = without_gaps(given) if self._classifies else given
+                    parts.append(prior.predict_then_learn(None, given))
+            firsts = np.concatenate(parts)
+            first = int(learned.argmax()) + 1 if learned.any() else len(learned)
+        if new and not self._classifies:
+            firsts[:first] = np.nan
+        return prior, firsts
+
+    def _learn_groups(self, grouped: list[Any], call: Call) -> Any:
         backup, parts = Backup(self.store), []
         try:
             for text, numbers in grouped:
@@ -147,7 +297,7 @@ class Keyed:
                 # A learner that raises is unchanged, so the last key needs no backup.
                 if text != grouped[-1][0]:
                     backup.add(text)
-                parts.append(self._learn(text, rows[numbers], targets[numbers]))
+                parts.append(self._learn(text, call.of(numbers)))
         except BaseException as error:
             backup.restore()
             if isinstance(error, ValueError) and not isinstance(error, StoreError):
@@ -157,16 +307,31 @@ class Keyed:
         self._write_columns()
         return _in_order(parts, [numbers for _, numbers in grouped])
 
-    def _learn(self, text: str, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
+    def _learn(self, text: str, call: Call) -> Any:
+        """Learn the rows of a key; return their predictions, or those and intervals."""
         found = self.store.get_encoded(text)
         model, notes = found if found is not None else (self._new_model(text), None)
-        notes = None if notes is None else self._checked_notes(text, notes)
-        predictions: NDArray[Any] = model.predict_then_learn(X, y)
-        sums = [float(metric.rows(y, predictions).sum()) for metric in self._metrics]
-        if notes is not None:
-            sums = [a + b for a, b in zip(notes[1:], sums, strict=True)]
-        self.store.put_encoded(text, model, [len(y) + (notes[0] if notes else 0), *sums])
-        return predictions
+        none = [0] * (2 + len(self._metrics))
+        notes = none if notes is None else self._checked_notes(text, notes)
+        answer = model.predict_then_learn(call.X, call.targets, **call.options)
+        predictions = answer[0] if isinstance(answer, tuple) else answer
+        late, learned, unscored = own_delay(self._inner), call.learned, 0
+        if notes[0] <= late and not late:  # up to the first learned row of the key
+            rows = int(learned.argmax()) + 1 if learned.any() else len(learned)
+            first = call.firsts[:rows]
+            kind = object if self._classifies else np.float64
+            begun = without_label(first)
+            unscored = int(learned[:rows].sum()) if begun is not None and begun.all() else 0
+            known = predictions[:rows] if begun is not None and begun.all() else first
+            predictions = np.concatenate((known, predictions[rows:])).astype(kind)
+        elif late:  # rows before the first label that is learned have no prediction
+            unscored = min(max(0, 1 + late - notes[0]), int(learned.sum()))
+        scored = np.flatnonzero(learned)[unscored:]
+        sums = [float(metric.rows(call.y[scored], predictions[scored]).sum())
+                for metric in self._metrics]  # fmt: skip
+        total = [a + b for a, b in zip(notes, [int(learned.sum()), *sums, unscored], strict=True)]
+        self.store.put_encoded(text, model, total if total[-1] else total[:-1])
+        return (predictions, *answer[1:]) if isinstance(answer, tuple) else predictions
 
     def _new_model(self, text: str) -> Any:
         """Return the learner of a new key."""
@@ -175,63 +340,141 @@ class Keyed:
         inner = learner_of(model)
         if hasattr(inner, "random_state"):
             inner.random_state = seed
-        if isinstance(model, Prepared):
-            columns = self._current_columns()
-            assert columns is not None
-            _set_columns(model, columns)
-        return model
+        columns = self._current_columns()
+        assert columns is not None
+        return _set_columns(model, columns)
 
-    def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, keys: Any = None, *, sample_weight: Any = None, times: Any = None
+    ) -> Self:
         """Learn the rows in order."""
-        self.predict_then_learn(X, y, keys)
+        self.predict_then_learn(X, y, keys, sample_weight=sample_weight, times=times)
         return self
 
-    def predict(self, X: Any, keys: Any = None) -> NDArray[Any]:
-        """Predict with the current models; nothing changes.
+    def fit(
+        self, X: Any, y: Any, keys: Any = None, *, sample_weight: Any = None, times: Any = None
+    ) -> Self:
+        """Forget all keys, then learn the rows in order; a call that raises forgets none."""
+        fresh = clone(self)
+        fresh.partial_fit(X, y, keys, sample_weight=sample_weight, times=times)
+        fresh.flush()
+        with deferred_interrupts():
+            for key in list(self):
+                self.store.discard(key)
+            for key, notes in fresh.store.items():
+                self.store.put(key, fresh.store.get(key), notes)
+            self.prior, self._columns, self._coder = fresh.prior, fresh._columns, fresh._coder
+            self._seed = fresh._seed
+            self.store.write_metadata(self._metadata())
+            self.flush()
+        fresh.abandon()
+        return self
 
-        The prediction of a key without a model is 0, or None for labels.
+    def learn_one(self, x: Any, y: Any, key: Any = None) -> Self:
+        """Learn one row, a dict or a vector; without ``key`` a dict with the column of the keys."""
+        return self.partial_fit(*self._one(x, [y], key))
+
+    def predict_one(self, x: Any, key: Any = None) -> Any:
+        """Predict the next row of a key; see `learn_one`."""
+        X, _, keys = self._one(x, None, key)
+        found = self.predict(X, keys)[0]
+        return found if self._classifies or np.ndim(found) else float(found)
+
+    def _one(self, x: Any, y: Any, key: Any) -> tuple[Any, Any, Any]:
+        rows = [dict(x)] if isinstance(x, Mapping) else one_vector(x)
+        return rows, y, None if key is None else [key]
+
+    def predict(self, X: Any, keys: Any = None) -> NDArray[Any]:
+        """Predict rows that follow the stream in order, with the current models; nothing changes.
+
+        The prediction of a key without a model is the mean of the targets of all keys, or their
+        most frequent label; before the first label 0 or None.
         """
-        before = self._columns, self._preparation
+        return self._predicted(X, keys, lambda model, rows: model.predict(rows), self.prior.predict)
+
+    @available_if(lambda self: hasattr(self._inner, "predict_interval"))
+    def predict_interval(self, X: Any, coverage: float = 0.9, keys: Any = None) -> NDArray[Any]:
+        """Return intervals (n, 2) by the current models; NaN for a key without a model."""
+        check_coverage(coverage)
+
+        def unknown(numbers: Any) -> NDArray[Any]:
+            middle = np.asarray(self.prior.predict(numbers), dtype=np.float64)
+            return np.full((*middle.shape, 2), np.nan)
+
+        own = lambda model, rows: model.predict_interval(rows, coverage)  # noqa: E731
+        return self._predicted(X, keys, own, unknown)
+
+    @available_if(lambda self: hasattr(self._inner, "predict_proba"))
+    def predict_proba(self, X: Any, keys: Any = None) -> NDArray[Any]:
+        """Return probabilities (n, classes) of the labels of all keys, ``classes_``.
+
+        A label that a key has not had has probability 0; a key without a model has the frequencies
+        of the labels of all keys.
+        """
+        classes = self.classes_
+
+        def own(model: Any, rows: Any) -> NDArray[Any]:
+            shares = np.zeros((len(rows), len(classes)))
+            places = np.searchsorted(classes, model.classes_)
+            shares[:, places] = model.predict_proba(rows)
+            return shares
+
+        def unknown(numbers: Any) -> NDArray[Any]:
+            counts = np.array([self.prior.counts[label] for label in classes.tolist()], dtype=float)
+            return np.tile(counts / counts.sum(), (len(numbers), 1))
+
+        return self._predicted(X, keys, own, unknown)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels of all keys so far, sorted."""
+        if not self._classifies:
+            raise AttributeError("the learner predicts numbers, which have no classes")
+        _ = self.store  # `prior` is read with the folder
+        return np.unique(np.array(list(self.prior.counts)))
+
+    def score(self, X: Any, y: Any, keys: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of classifiers, R2 of regressors, by the current models."""
+        measure = accuracy_score if self._classifies else r2_score
+        return float(measure(y, self.predict(X, keys), sample_weight=sample_weight))
+
+    def _predicted(
+        self, X: Any, keys: Any, own: Callable[..., Any], unknown: Callable[..., Any]
+    ) -> NDArray[Any]:
+        """Return ``own(model, rows)`` of each key, ``unknown(numbers)`` where it has no model."""
+        before = self._columns, self._coder
         rows, keys = self._rows(X, keys)
-        self._columns, self._preparation = before  # only learned rows determine the columns
+        self._columns, self._coder = before  # only learned rows determine the columns
         grouped = rows_by_key(keys, self.store.shards)
         parts = []
         for text, numbers in grouped:
             found = self.store.get_encoded(text)
-            if found is not None:
-                parts.append(np.asarray(found[0].predict(rows[numbers])))
+            known = found is not None and found[0].__sklearn_is_fitted__() and found[0].n_seen_
+            if found is not None and known:
+                parts.append(np.asarray(own(found[0], rows[numbers])))
             else:
-                default: Any = None if self._classifies else 0.0
-                parts.append(np.full(len(numbers), default))
-        return _in_order(parts, [numbers for _, numbers in grouped])
+                parts.append(np.asarray(unknown(numbers)))
+        return np.asarray(_in_order(parts, [numbers for _, numbers in grouped]))
 
     def _rows(self, X: Any, keys: Any) -> tuple[NDArray[np.float64], Any]:
+        """Return rows of numbers, which the learner of each key accepts, and their keys."""
         if keys is None:
             if self.by is None:
                 raise ValueError("the keys are missing: give their column as by=, or keys=")
             X, keys = split_keys(X, self.by)
-        prepared = isinstance(self.learner, Prepared)
-        rows = self._prepared_rows(X) if prepared else self._number_rows(X)
+        columns = self._current_columns()
+        if self._coder is None:
+            self._coder = clone(self.learner)
+            if columns is not None:
+                _set_columns(self._coder, columns)
+        rows = self._coder.encode(X)
+        if not rows.size:
+            raise ValueError(f"X must have rows and columns beside the keys, got {rows.shape}")
+        if columns is None:
+            self._columns = self._coder.layout_
         if len(keys) != len(rows):
             raise ValueError(f"keys has {len(keys)} rows but X has {len(rows)}")
         return rows, keys
-
-    def _number_rows(self, X: Any) -> NDArray[np.float64]:
-        columns = self._current_columns()
-        rows = checked_rows(X, None if columns is None else len(columns.kinds))
-        if columns is None:
-            self._columns = Layout(None, (NUMBER,) * rows.shape[1])
-        return rows
-
-    def _prepared_rows(self, X: Any) -> NDArray[np.float64]:
-        """Return rows of numbers for the `Prepared` of each key; categories become codes."""
-        columns = self._current_columns()
-        if columns is None:
-            columns = layout_of(X, self.learner.categorical, self.learner.dates)
-            self._columns = columns
-        if self._preparation is None:
-            self._preparation = _set_columns(clone(self.learner), columns)
-        return self._preparation._rows(X)
 
     def _current_columns(self) -> Layout | None:
         """Return the columns beside the keys, from the folder if need be, or None before any."""
@@ -287,7 +530,7 @@ class Keyed:
     @property
     def missing(self) -> str:
         """How missing numbers are handled; see `Prepared`."""
-        return getattr(self.learner, "missing", "error")
+        return getattr(self.learner, "missing", "mean")
 
     # -- models and metrics ----------------------------------------------------------------------
 
@@ -313,6 +556,7 @@ class Keyed:
             self.shards = self._store.shards
             self._seed = metadata["seed"]
             self._store.check = self._check_model
+            self._read_prior()
         return self._store
 
     def _metadata(self) -> dict[str, Any]:
@@ -352,7 +596,7 @@ class Keyed:
             if notes is None:
                 raise KeyError(key)
             return self._means(self._checked_notes(key, notes))
-        total = np.zeros(1 + len(self._metrics))
+        total = np.zeros(2 + len(self._metrics))
         for name, notes in self.store.items():
             total += self._checked_notes(name, notes)
         return self._means(total)
@@ -363,15 +607,20 @@ class Keyed:
             yield key, notes[0], self._means(self._checked_notes(key, notes))
 
     def _checked_notes(self, key: Any, notes: Any) -> list[Any]:
-        """Return the rows and the sums of losses of a key; raise if the file is damaged."""
-        right_size = type(notes) is list and len(notes) == 1 + len(self._metrics)
-        if not right_size or type(notes[0]) is not int or {type(n) for n in notes} - {int, float}:
+        """Return the rows, the sums of losses and the rows that were not scored of a key.
+
+        Raise if the file is damaged. The last number is missing where it is 0.
+        """
+        size = 1 + len(self._metrics)
+        found = [*notes, *([0] if len(notes) == size else [])] if type(notes) is list else []
+        whole = len(found) == size + 1 and type(found[0]) is type(found[-1]) is int
+        if not whole or {type(n) for n in found} - {int, float} or not 0 <= found[-1] <= found[0]:
             raise StoreError(f"{self.store.folder}: the notes of key {key} are damaged")
-        return list(notes)
+        return found
 
     def _means(self, notes: Any) -> dict[str, float]:
-        rows = float(notes[0])
-        sums = zip(self._metrics, notes[1:], strict=True)
+        rows = float(notes[0] - notes[-1])
+        sums = zip(self._metrics, notes[1:-1], strict=True)
         return {m.name: m.finish(float(s) / rows) if rows else float("nan") for m, s in sums}
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -385,12 +634,36 @@ class Keyed:
     def flush(self, position: int | None = None) -> None:
         """Write all models to disk; see `ModelStore.flush`."""
         self.store.flush(position)
+        self.write_prior()
+
+    def write_prior(self) -> None:
+        """Write `prior` to the folder, if it has changed."""
+        state = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in self.prior.to_state().items()
+        }
+        if self.store.metadata.get("prior") != state:
+            self.store.write_metadata({**self.store.metadata, "prior": state})
+
+    def _read_prior(self) -> None:
+        """Read `prior` from the folder; earlier versions did not write it."""
+        state = self.store.metadata.get("prior")
+        if state is not None:
+            try:
+                require(type(state) is dict, "prior is not a table")
+                total = state.get("total")
+                state = {**state, "total": np.array(total)} if type(total) is list else state
+                self.prior.restore(state)
+            except (TypeError, ValueError) as error:
+                where = self.store.folder
+                raise StoreError(f"{where}: {STORE_FILE} is damaged: {error}") from None
 
     def save(self, path: str | Path) -> None:
         """Save all models to a folder, which `pronk.load` opens."""
         if Path(path).resolve() == self.store.folder.resolve():
             self.flush()
         else:
+            self.flush()
             self.store.copy_to(path)
 
     @classmethod
@@ -414,9 +687,10 @@ class Keyed:
         learner_of(template)._validate_params()
         keyed = cls(template, by, folder=path, cache_size=cache_size, metrics=metrics)
         keyed._store, keyed._seed, keyed.shards = store, seed, store.shards
+        keyed._read_prior()
         store.check = keyed._check_model
-        if isinstance(template, Prepared):  # raise now if its settings do not work
-            _set_columns(clone(template), keyed._current_columns() or Layout(None, (NUMBER,)))
+        # Raise now if the settings do not work.
+        _set_columns(clone(template), keyed._current_columns() or Layout(None, (NUMBER,)))
         return keyed
 
     def _check_model(self, model: Any) -> None:
@@ -426,15 +700,13 @@ class Keyed:
         columns = self._current_columns()
         if columns is not None:
             require(model.n_features_in_ == len(columns.kinds), "it has other columns")
-            kinds = getattr(model, "kinds_", list(columns.kinds))
-            require(kinds == list(columns.kinds), "it has columns of other kinds")
-            orders = getattr(model, "orders_", list(columns.orders))
-            require(orders == list(columns.orders), "it reads dates in another order")
+            require(model.layout_ == columns, "it has columns of other kinds or names")
 
     def close(self) -> None:
         """Flush and close the files."""
         if self._store is not None:
-            self._store.close()
+            self.flush()
+            self._store.abandon()
             self._store = None
 
     def abandon(self) -> None:
@@ -452,7 +724,7 @@ def _listed(columns: Any) -> str:
     return ", ".join(names if names is not None else kinds)
 
 
-def _set_columns(model: Prepared, columns: Layout) -> Prepared:
+def _set_columns(model: Any, columns: Layout) -> Any:
     return model.with_columns(columns.names, columns.kinds, columns.orders)
 
 
@@ -464,7 +736,7 @@ def _checked_metadata(metadata: dict[str, Any], path: Any) -> dict[str, Any]:
     """Return the metadata of a store; raise a StoreError if they are damaged."""
     try:
         entries = {"learner", "by", "seed", "metrics", "columns"}
-        require(set(metadata) == entries, "entries are missing")
+        require(set(metadata) - {"prior"} == entries, "entries are missing")
         require(type(metadata["learner"]) is str, "learner is not text")
         by = metadata["by"]
         numbered = type(by) is int and 0 <= by < 2**31
@@ -524,8 +796,10 @@ class Backup:
         self.store.delete_backups(self._on_disk)
 
 
-def _in_order(parts: list[NDArray[Any]], numbers: list[NDArray[np.int64]]) -> NDArray[Any]:
-    """Return the results of groups of rows in the order of the rows."""
+def _in_order(parts: list[Any], numbers: list[NDArray[np.int64]]) -> Any:
+    """Return results of groups of rows, arrays or tuples of them, in the order of the rows."""
+    if isinstance(parts[0], tuple):
+        return tuple(_in_order(list(one), numbers) for one in zip(*parts, strict=True))
     joined = np.concatenate(parts)
     out = np.empty_like(joined)
     out[np.concatenate(numbers)] = joined

@@ -4,7 +4,8 @@ A task opens the file of its shard, learns the rows, and commits the models, a p
 predictions in one transaction. The position is the number of calls that the shard has learned. So
 the work of a lost worker counts completely or not at all: the repeated task starts from the state
 before the task, or finds the next position and returns the stored predictions. No row is learned
-twice, and keys share nothing, so the number of workers changes no bit.
+twice. The models of keys share nothing, and this process computes the predictions of the first
+rows of new keys, so the number of workers changes no bit.
 
 The rows travel to the workers with their tasks; all workers must see the folder of the models.
 """
@@ -68,14 +69,18 @@ class ParallelKeyed:
         rows, keys = self.keyed._rows(X, keys)
         targets = checked_targets(y, len(rows), self.keyed._classifies)
         self.keyed._write_columns()  # for the workers
-        return self._run(learn_shard, rows, keys, targets)
+        prior, firsts = self.keyed.count_targets(targets)
+        found = self._run(learn_shard, rows, keys, targets, firsts)
+        self.keyed.prior = prior
+        self.keyed.write_prior()
+        return found
 
     def predict(self, X: Any, keys: Any = None) -> NDArray[Any]:
         """Predict the rows as `Keyed.predict` does."""
         rows, keys = self.keyed._rows(X, keys)
         return self._run(predict_shard, rows, keys)
 
-    def _run(self, function: Any, rows: Any, keys: Any, targets: Any = None) -> NDArray[Any]:
+    def _run(self, function: Any, rows: Any, keys: Any, *targets: NDArray[Any]) -> NDArray[Any]:
         store = self.keyed.store
         parts = rows_by_shard(Keys.from_values(keys), store.shards)
         store.close()  # the workers open the files
@@ -84,10 +89,10 @@ class ParallelKeyed:
             task = ShardTask(
                 str(store.folder), number, self._positions[number], self.keyed.cache_size
             )
-            more = () if targets is None else (targets[numbers],)
+            more = [values[numbers] for values in targets]
             calls.append((function, task, own, rows[numbers], *more))
         results = self._results(calls)
-        if targets is not None:
+        if targets:
             for number, _, _ in parts:
                 self._positions[number] += 1
         joined = np.concatenate(results)
@@ -154,16 +159,19 @@ def _ignore_interrupts() -> None:
 
 
 def learn_shard(
-    task: ShardTask, keys: Keys, X: NDArray[np.float64], y: NDArray[Any]
+    task: ShardTask, keys: Keys, X: NDArray[np.float64], y: NDArray[Any], firsts: NDArray[Any]
 ) -> NDArray[Any]:
-    """Predict, then learn, rows of one shard; repeated, return the same and learn nothing."""
+    """Predict, then learn, rows of one shard; repeated, return the same and learn nothing.
+
+    ``firsts`` are the predictions of the rows as the first ones of their keys.
+    """
     with _opened(task) as keyed:
         shard = keyed.store.shard(task.number)
         if shard.position == task.position + 1:  # finished before by a worker that was lost
             return _from_text(shard.results(task.position + 1), len(y), shard.path)
         if shard.position != task.position:
             raise StoreError(f"{shard.path} has other rows: another run writes to the folder")
-        predictions = keyed.predict_then_learn(X, y, keys)
+        predictions = keyed._predict_then_learn(X, y, keys, firsts)
         keyed.store.write_changed()
         shard.save_results(task.position + 1, _as_text(predictions))
         shard.commit(task.position + 1)

@@ -37,6 +37,7 @@ from pronk.core.linalg import (
 )
 from pronk.core.losses import Loss
 from pronk.core.state import (
+    LARGEST_TARGET,
     Count,
     LowerTriangle,
     Numbers,
@@ -746,6 +747,9 @@ class Newton(Stateful):
         names = ("_Phi", "_Z", "_upper", "_kappa", "_step", "_curvature", "_target")
         held, t = [getattr(self, name) for name in names], self._open
         require(t < self._length, "open rows are more than a block has")
+        if self.rule.unit:  # targets as they were given, times the roots of their weights
+            most = 1e5 * LARGEST_TARGET * self._root_next()
+            require((np.abs(self._target) <= most).all(), "target has a value out of range")
         self._Phi, self._weights = np.empty((0, 0)), None
         self._make_block(self._length)
         for name, rows in zip(names, held, strict=True):

@@ -14,7 +14,17 @@ from pronk.core.features import Embedding, Nystrom, chunks, extend
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, Workspace
 from pronk.core.one_vs_rest import remapped
-from pronk.core.state import Count, Numbers, Part, Parts, Rows, Sizes, Stateful, require
+from pronk.core.state import (
+    LARGEST_TARGET,
+    Count,
+    Numbers,
+    Part,
+    Parts,
+    Rows,
+    Sizes,
+    Stateful,
+    require,
+)
 from pronk.newton.certificate import Certificate, RegretSums, merge_ledgers
 from pronk.newton.engine import AIOLI, Newton, OnlineNewton
 
@@ -388,7 +398,8 @@ class History(Stateful):
 
     STATE = (
         Rows("X", ("rows", "columns")),
-        Rows("Y", ("rows", "outputs")),
+        # A target times the root of its weight.
+        Rows("Y", ("rows", "outputs"), low=-1e5 * LARGEST_TARGET, high=1e5 * LARGEST_TARGET),
         Rows("Phi", ("rows", "capacity")),
         Numbers("roots", ("rows",), low=0.0, written="replaced", optional=True),
         Count("size"),

@@ -11,7 +11,14 @@ from pronk.data.errors import without_secret
 from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
-from pronk.evaluate.formatting import count, mean_and_deviation, microseconds, number, size
+from pronk.evaluate.formatting import (
+    count,
+    describe_rows,
+    mean_and_deviation,
+    microseconds,
+    number,
+    size,
+)
 from pronk.evaluate.metrics import TITLES
 from pronk.report.charts import charts, dash, line_chart, trade_off
 from pronk.report.page import Cell, Stroke, Table, TableRow, render
@@ -229,7 +236,8 @@ def html(results: Results) -> str:
         title=f"{Path(comparison.file).name}: {count(len(results.summaries), 'learner')} compared",
         task=comparison.task.capitalize(),
         target=comparison.target,
-        what=f"{count(len(comparison.columns), 'column')}; {comparison.rows:,} rows; "
+        what=f"{count(len(comparison.columns), 'column')}; "
+        f"{describe_rows(comparison.rows, results.unpredicted)}; "
         f"{count(comparison.runs, 'run')}, {order}",
         best=_best(results),
         missing=count(results.missing, "run") if results.missing else "",

@@ -88,14 +88,22 @@ def _file(name: str) -> str:
 
 
 @cache
-def _libraries() -> str:
-    """Return the code of Vega, Vega-Lite and Vega-Embed from vl-convert, for Altair's version."""
+def vega_lite_version() -> str:
+    """Return the version of Vega-Lite in the page: Altair's if vl-convert has it, or the newest."""
     import altair
     import vl_convert
 
     wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    known = vl_convert.get_vegalite_versions()
-    version = wanted if wanted in known else known[-1]
+    known: list[str] = vl_convert.get_vegalite_versions()
+    return wanted if wanted in known else known[-1]
+
+
+@cache
+def _libraries() -> str:
+    """Return the code of Vega, Vega-Lite and Vega-Embed from vl-convert."""
+    import vl_convert
+
+    version = vega_lite_version()
     bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
     return bundle
 

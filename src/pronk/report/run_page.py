@@ -11,16 +11,15 @@ import numpy as np
 
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate import Record
-from pronk.evaluate.formatting import count, number
+from pronk.evaluate.formatting import count, describe_rows, number
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.pictures import Picture, pictures
 from pronk.evaluate.trace import Trace, describe_change
 from pronk.report.charts import HEIGHT, NUMBER, short
-from pronk.report.page import Cell, Table, TableRow, render
+from pronk.report.page import Cell, Table, TableRow, render, vega_lite_version
 
 #: Most classes in the table of calibrations.
 CLASSES = 20
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,14 @@ def run_html(report: RunReport) -> str:
         title=f"{Path(report.file).name}: {report.algorithm}",
         task=trace.task.capitalize(),
         target=report.target,
-        what=f"{count(report.columns, 'column')}; {record.rows:,} rows"
+        what=f"{count(report.columns, 'column')}; "
+        + describe_rows(record.rows, record.unpredicted)
         + (f", {record.unlabelled:,} more without a label" if record.unlabelled else ""),
         answer=_answer(report),
         metrics=_metrics(report),
         targets=_targets(report),
-        along=[one for one in drawn if one.along],
+        first=[one for one in drawn if one.first],
+        along=[one for one in drawn if one.along and not one.first],
         inside=[one for one in drawn if not one.along],
         labels=trace.task == "classification",
         classes=_classes(trace),
@@ -175,10 +176,16 @@ def _alarms(trace: Trace) -> Table | None:
 # -- charts as Vega-Lite -----------------------------------------------------------------------
 
 
+def schema() -> str:
+    """Return the address of the schema of the Vega-Lite that the page contains."""
+    major = vega_lite_version().partition(".")[0]
+    return f"https://vega.github.io/schema/vega-lite/v{major}.json"
+
+
 def chart(picture: Picture) -> dict[str, Any]:
     """Return a chart as Vega-Lite; the page defines its colours."""
     spec: dict[str, Any] = {
-        "$schema": SCHEMA,
+        "$schema": schema(),
         "width": "container",
         "height": HEIGHT,
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -197,9 +204,18 @@ def _layers(picture: Picture) -> list[dict[str, Any]]:
         for i, (x, y) in enumerate(zip(curve.x, curve.y, strict=True))
         if np.isfinite(x) and np.isfinite(y) and (y > 0 or not picture.log_y)
     ]
+    bands = [
+        {"x": short(x), "low": short(low), "high": short(high), "name": curve.name}
+        for curve in picture.curves
+        if curve.band is not None
+        for x, low, high in zip(curve.x, *curve.band, strict=True)
+        if np.isfinite(low) and np.isfinite(high)
+    ]
     along = picture.x == "rows"
     share = ".3~%"
-    across = {"labelExpr": "format(datum.value, '~s')"} if along else {"labelExpr": NUMBER}
+    # Row numbers of a short part of the stream are written in full.
+    count = f"format(datum.value, '{',' if picture.first else '~s'}')"
+    across = {"labelExpr": count if along else NUMBER}
     up = {"format": share} if picture.percent else {"labelExpr": NUMBER}
     if picture.percent and not along:
         across = {"format": share}
@@ -218,14 +234,16 @@ def _layers(picture: Picture) -> list[dict[str, Any]]:
         "orient": "top",
         "title": None,
         "labelLimit": 300,
+        "symbolOpacity": 1,
         "columns": 3 if len(names) < 3 else 1,
     }
     colour = {
         "field": "name", "type": "nominal", "scale": {"domain": names},
         "legend": legend if len(names) > 1 else None,
     }  # fmt: skip
+    # The same legend for colour and dashes: Vega-Lite merges the two.
     dashes = {
-        "field": "name", "type": "nominal", "legend": None,
+        "field": "name", "type": "nominal", "legend": colour["legend"],
         "scale": {"domain": names,
                   "range": [[6, 3] if curve.dashed else [1, 0] for curve in picture.curves]},
     }  # fmt: skip
@@ -236,27 +254,34 @@ def _layers(picture: Picture) -> list[dict[str, Any]]:
          "format": share if picture.percent else ".4~g"},
     ]  # fmt: skip
     both = {"x": x, "y": y, "color": colour}
-    lines = [curve.name for curve in picture.curves if curve.dashed or not picture.points]
-    dots = [curve.name for curve in picture.curves if not curve.dashed and picture.points]
-    layers: list[dict[str, Any]] = [
-        {
+    lines = [curve.name for curve in picture.curves if not curve.points]
+    dots = [curve.name for curve in picture.curves if curve.points]
+    layers: list[dict[str, Any]] = []
+    if bands:
+        low, high = {**y, "field": "low"}, {"field": "high"}
+        layers.append({
+            "data": {"values": bands},
+            "mark": {"type": "area", "opacity": 0.25},
+            "encoding": {"x": x, "y": low, "y2": high, "color": colour},
+        })  # fmt: skip
+    if lines:
+        layers.append({
             "data": {"values": [v for v in values if v["name"] in lines]},
-            "mark": {"type": "line", "strokeWidth": 2},
+            "mark": {"type": "line", "strokeWidth": 1.2 if dots else 2},
             "encoding": {**both, "strokeDash": dashes, "order": {"field": "row"}},
-        },
-        {
-            "data": {"values": values},
-            # Large invisible points, which are easy to touch, show the tooltip.
-            "mark": {"type": "point", "size": 120, "opacity": 0},
-            "encoding": {**both, "tooltip": tooltip},
-        },
-    ]
+        })  # fmt: skip
     if dots:
-        layers.insert(0, {
+        layers.append({
             "data": {"values": [v for v in values if v["name"] in dots]},
             "mark": {"type": "point", "filled": True, "size": 18, "opacity": 0.6},
             "encoding": both,
         })  # fmt: skip
+    layers.append({
+        "data": {"values": values},
+        # Large invisible points, which are easy to touch, show the tooltip.
+        "mark": {"type": "point", "size": 120, "opacity": 0},
+        "encoding": {"x": x, "y": y, "tooltip": tooltip},
+    })  # fmt: skip
     if picture.alarms:
         layers.append({
             "data": {"values": [{"x": row} for row in picture.alarms]},

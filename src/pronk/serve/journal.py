@@ -399,6 +399,15 @@ class Journal:
         if block:
             yield block
 
+    def to_replay(self, model: int, after: int) -> tuple[int, int]:
+        """Return the last entry that a model learned, or ``after``, and the rows since then."""
+        found = self.rows(
+            f"SELECT coalesce(max(sequence), ?), coalesce(sum(size), 0) FROM journal WHERE"
+            f" model = ? AND sequence > ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL",
+            (after, model, after),
+        )
+        return int(found[0][0]), int(found[0][1])
+
     def pinned(self, model: int) -> set[int]:
         """Return the versions of the snapshots that a client requested."""
         found = self.rows("SELECT sequence FROM snapshots WHERE model = ?", (model,))

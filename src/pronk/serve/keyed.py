@@ -3,11 +3,14 @@
 The models are in the shards of a folder beside the journal. Each shard records the sequence number
 up to which it has learned. After a crash a shard is in the state of its last snapshot; the replay
 learns in every shard the rows that it has not learned, and reads the predictions for other rows
-from the stored answers. Keys share nothing, so the result has the same bits as without the crash.
+from the stored answers. The models of keys share nothing, and the targets of all keys, from which
+new keys start, are counted again from those of the scores. So the result has the same bits as
+without the crash.
 """
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,20 +52,33 @@ class KeyedOnlineModel(OnlineModel):
         return 0
 
     @property
+    def outputs(self) -> list[str]:
+        return ["prediction"]
+
+    @property
     def keys(self) -> int:
         """Count the keys that have a model."""
         return len(self.learner)
 
-    def predict(self, packed: bytes, waits: bool = False) -> Answer:
+    @property
+    def _blind(self) -> int:
+        return int(not self.scores.rows)  # new keys start from the targets of the others
+
+    def start_again(self) -> None:
+        """Let new keys start from the targets that the scores have counted, before a replay."""
+        self.learner.prior = copy.deepcopy(self.scores.baseline)
+
+    def predict(self, packed: bytes, waits: bool = False, later: bool = False) -> Answer:
         X, keys = self.columns.matrix(packed), self.columns.keys(packed)
         with self.lock:
-            missing = {key for key in set(keys) if key not in self.learner}
+            if self._blind:
+                return Answer(self.version, [None] * len(X), untrained=True)
             found = finite_or_none(np.asarray(self.learner.predict(X, keys=keys)))
-            version = self.version
-        prediction = [
-            None if key in missing else value for key, value in zip(keys, found, strict=True)
-        ]
-        return Answer(version, prediction, untrained=missing.issuperset(keys))
+            return Answer(self.version, found)
+
+    def frozen(self) -> OnlineModel:
+        """Return the model itself: its keys are too many for a copy."""
+        return self
 
     def _learn_rows(
         self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
@@ -89,10 +105,12 @@ class KeyedOnlineModel(OnlineModel):
         y = self._targets(entries)
         shards = [shard_of(encode_key(key), self.learner.shards) for key in keys]
         todo = np.array([self.positions[shard] < last for shard in shards])
-        if todo.any():
-            left = [key for key, wanted in zip(keys, todo, strict=True) if wanted]
-            with self.lock:
-                self.learner.predict_then_learn(X[todo], y[todo], keys=left)
+        with self.lock:
+            prior, firsts = self.learner.count_targets(y)
+            if todo.any():
+                left = [key for key, wanted in zip(keys, todo, strict=True) if wanted]
+                self.learner._predict_then_learn(X[todo], y[todo], left, firsts[todo])
+            self.learner.prior = prior
         given = self._scored([value for answer in stored for value in answer.prediction])
         P = np.array(given, dtype=np.float64 if self.spec.task == "regression" else object)
         self.scores.add(y, P, None, None, self._known(entries))
@@ -112,8 +130,8 @@ class KeyedOnlineModel(OnlineModel):
         self.learner.abandon()
 
 
-def recover(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) -> OnlineModel:
-    """Recover a keyed model from its shards, the newest snapshot of its scores and the journal."""
+def restored(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) -> OnlineModel:
+    """Return a keyed model of its shards and the newest snapshot of its scores."""
     generation = max(
         (before for _, before in journal.rolled_back_ranges(row.number)), default=row.start
     )
@@ -137,17 +155,24 @@ def recover(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) ->
             except Exception as error:  # a damaged file may raise anything
                 log("snapshot skipped", model=row.name, file=path.name, reason=str(error))
                 online.scores = LiveScores(online.spec.task)
+        online.start_again()
         if online.version < row.dropped:
             raise StoreError(f"the journal was dropped up to {row.dropped}, the models are older")
-        recovery.replay(journal, online)
     except StoreError as error:
         broken = OnlineModel(row)
         broken.broken = str(error)
         log("model not recovered", model=row.name, reason=broken.broken)
         return broken
-    online.waiting = journal.waiting(row.number)
-    log("recovered", model=row.name, version=online.version)
     return online
+
+
+def catch_up(journal: Journal, online: OnlineModel, log: recovery.Log) -> None:
+    """Replay the journal in the shards that are behind it."""
+    try:
+        recovery.catch_up(journal, online, log)
+    except StoreError as error:
+        online.broken = str(error)
+        log("model not recovered", model=online.name, reason=online.broken)
 
 
 def rolled_back(journal: Journal, row: ModelRow, folder: Path, version: int) -> KeyedOnlineModel:

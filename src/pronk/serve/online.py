@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.checks import without_label
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 from pronk.estimators import files
 from pronk.estimators.waiting import Line
@@ -23,6 +24,7 @@ from pronk.evaluate.baselines import BASELINES, describe_repeating, leads, make_
 from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import Items
 from pronk.evaluate.metrics import DEFAULTS, METRICS, describe_leads
+from pronk.evaluate.models import labels_learned, own_delay
 from pronk.evaluate.trace import SegmentSums
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
@@ -44,8 +46,6 @@ Array = NDArray[np.float64]
 FIRST_LENGTH = 16
 #: Drift alarms that are kept, the newest.
 MOST_ALARMS = 50
-#: Rows below which no note compares a model with the baselines.
-LEAST_ROWS = 100
 
 #: Rows of a call with the predictions of both baselines for them.
 Known = tuple[slice, Sequence[Any]]
@@ -56,12 +56,15 @@ class LiveScores(Stateful):
 
     A row is scored with the prediction that was returned for it, even if its label came later, and
     the baselines with the labels that they knew then: one predicts the mean or the most frequent
-    label so far, the other repeats the last label.
+    label so far, the other repeats the last label. A row without a prediction is not scored, and
+    the baselines are not scored in rows from before the first label that they know.
     """
 
     def __init__(self, task: str) -> None:
         self.task, self.names = task, DEFAULTS[task]
         self.rows = 0
+        self.unpredicted = 0  # rows that are not scored
+        self.compared = 0  # rows in which the baselines are scored
         self.totals = np.zeros(len(self.names))
         self.baseline_totals, self.repeat_totals = np.zeros((2, len(self.names)))
         self.covered = [0, 0]  # intervals, and intervals that contained the label
@@ -74,23 +77,44 @@ class LiveScores(Stateful):
         self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None,
         known: Iterable[Known] = (),
     ) -> None:  # fmt: skip
-        """Add learned rows; ``known`` has the baselines' predictions that were made earlier."""
+        """Add learned rows; ``known`` has the baselines' predictions that were made earlier.
+
+        Rows without a prediction (NaN or None) are only counted.
+        """
+        start = [] if self.rows else [(slice(0, 1), self.predict_baselines())]
         naive = [one.predict_then_learn(y, y) for one in (self.baseline, self.repeat)]
-        for rows, values in known:
+        for rows, values in (*start, *known):
             for own, value in zip(naive, values, strict=True):
                 own[rows] = value
-        losses = self._losses(y, predictions)
-        baseline, repeat = (self._losses(y, own) for own in naive)
         self.rows += len(y)
+        if (blind := without_label(predictions)) is not None:
+            self.unpredicted += int(np.count_nonzero(blind))
+            y, predictions = y[~blind], predictions[~blind]
+            naive = [own[~blind] for own in naive]
+            if lower is not None and upper is not None:
+                lower, upper = lower[~blind], upper[~blind]
+            if not len(y):
+                return
+        losses = self._losses(y, predictions)
         self.totals = self.totals + losses.sum(axis=0)
-        self.baseline_totals = self.baseline_totals + baseline.sum(axis=0)
-        self.repeat_totals = self.repeat_totals + repeat.sum(axis=0)
-        self.curve.add(_side_by_side([losses[:, 0], baseline[:, 0], repeat[:, 0]]))
+        self._compare(y, losses, naive)
         if lower is not None and upper is not None:
-            known = ~np.isnan(lower)
-            held = int(((lower <= y) & (y <= upper))[known].sum())
-            self.covered = [self.covered[0] + int(known.sum()), self.covered[1] + held]
+            ends = ~np.isnan(lower)
+            held = int(((lower <= y) & (y <= upper))[ends].sum())
+            self.covered = [self.covered[0] + int(ends.sum()), self.covered[1] + held]
         self._detect(np.abs(y - predictions) if self._numeric else losses[:, 0])
+
+    def _compare(self, y: NDArray[Any], losses: Array, naive: list[NDArray[Any]]) -> None:
+        """Score both baselines; where they know no label, the curve has the loss of the model."""
+        unknown = without_label(naive[0])
+        known = np.ones(len(y), bool) if unknown is None else ~unknown
+        self.compared += int(np.count_nonzero(known))
+        baseline, repeat = losses.copy(), losses.copy()
+        for found, own in zip((baseline, repeat), naive, strict=True):
+            found[known] = self._losses(y[known], own[known])
+        self.baseline_totals = self.baseline_totals + baseline[known].sum(axis=0)
+        self.repeat_totals = self.repeat_totals + repeat[known].sum(axis=0)
+        self.curve.add(_side_by_side([losses[:, 0], baseline[:, 0], repeat[:, 0]]))
 
     @property
     def _numeric(self) -> bool:
@@ -98,7 +122,7 @@ class LiveScores(Stateful):
 
     def _detect(self, errors: Array) -> None:
         before = len(self.drift.alarms)
-        self.drift.add(errors)
+        self.drift.add(errors, self.unpredicted)
         self.alarms += len(self.drift.alarms) - before
         del self.drift.alarms[:-MOST_ALARMS]
 
@@ -106,27 +130,40 @@ class LiveScores(Stateful):
         return _side_by_side([METRICS[name].rows(y, predictions) for name in self.names])
 
     def predict_baselines(self) -> list[Any]:
-        """Return what both baselines predict for the next row."""
+        """Return what both baselines predict for the next row; None before the first label."""
+        if not self.rows:
+            return [None, None]
         return [one.predict([0]).tolist()[0] for one in (self.baseline, self.repeat)]
 
+    @property
+    def scored(self) -> int:
+        """Rows that are scored."""
+        return self.rows - self.unpredicted
+
+    @property
+    def _sums(self) -> tuple[tuple[Array, int], ...]:
+        """The losses of the model and of both baselines, each with its number of rows."""
+        theirs = (self.baseline_totals, self.compared), (self.repeat_totals, self.compared)
+        return (self.totals, self.scored), *theirs
+
     def metrics(self) -> dict[str, Any]:
-        """Return the scores by name; losses are None before the first row."""
-        found: dict[str, Any] = {"rows": self.rows}
-        totals = self.totals, self.baseline_totals, self.repeat_totals
-        for ending, own in zip(("", "_baseline", "_repeat_last"), totals, strict=True):
-            for name, total in zip(self.names, own, strict=True):
-                found[f"{name}{ending}"] = _mean(float(total), self.rows)
+        """Return the scores by name; losses are None before the first scored row."""
+        found: dict[str, Any] = {"rows": self.rows, "unpredicted": self.unpredicted}
+        endings = "", "_baseline", "_repeat_last"
+        for ending, (totals, rows) in zip(endings, self._sums, strict=True):
+            for name, total in zip(self.names, totals, strict=True):
+                found[f"{name}{ending}"] = _mean(float(total), rows)
         if self.covered[0]:
             found["coverage"] = self.covered[1] / self.covered[0]
         return found
 
     def notes(self) -> list[str]:
         """Return sentences if a baseline is better, or if past labels carry the score."""
-        if self.rows < LEAST_ROWS:
+        if not self.compared:
             return []
         own, *theirs = (
-            dict(zip(self.names, (totals / self.rows).tolist(), strict=True))
-            for totals in (self.totals, self.baseline_totals, self.repeat_totals)
+            dict(zip(self.names, (totals / rows).tolist(), strict=True))
+            for totals, rows in self._sums
         )
         baselines = dict(zip(BASELINES[self.task], theirs, strict=True))
         texts = (
@@ -137,6 +174,8 @@ class LiveScores(Stateful):
 
     STATE = (
         Count("rows", "rows"),
+        Count("unpredicted", "unpredicted"),
+        Count("compared", "compared"),
         Numbers("totals", ("metrics",), "totals", low=0.0, high=math.inf),
         Numbers("baseline_totals", ("metrics",), "baseline_totals", low=0.0, high=math.inf),
         Numbers("repeat_totals", ("metrics",), "repeat_totals", low=0.0, high=math.inf),
@@ -151,10 +190,17 @@ class LiveScores(Stateful):
     def _sizes(self) -> dict[str, int]:
         return {"metrics": len(self.names)}
 
+    def _load(self, state: Any) -> Sizes:
+        if isinstance(state, dict):  # earlier versions scored every row
+            state = {"unpredicted": 0, "compared": state.get("rows"), **state}
+        return super()._load(state)
+
     def _restored(self, sizes: Sizes) -> None:
         pair = len(self.covered) == 2 and self.covered[1] <= self.covered[0] <= self.rows
         require(pair, "intervals must be a pair of counts, all and those that contained the label")
-        require(self.curve.rows == self.rows, "curve has another number of rows")
+        require(self.unpredicted <= self.rows, "unpredicted are more than all rows")
+        require(self.compared <= self.scored, "compared are more than the scored rows")
+        require(self.curve.rows == self.scored, "curve has another number of rows")
         require(len(self.drift.alarms) <= self.alarms, "alarms are more than their number")
 
 
@@ -173,8 +219,10 @@ def _mean(total: float, rows: int) -> float | None:
 
 # -- models ----------------------------------------------------------------------------------------
 
-#: Most rows learned while the lock is held, which predictions have to wait for.
+#: Most rows learned or predicted while the lock is held, which other calls have to wait for.
 PIECE = 1000
+#: Why a model cannot be used while its journal is replayed.
+RECOVERING = "it is being recovered"
 #: Exceptions by which a learner rejects rows, without a change of its state.
 REFUSALS = (ValueError, TypeError, ArithmeticError)
 
@@ -230,8 +278,22 @@ class OnlineModel:
         self.lock = FairLock()
 
     @property
+    def refusal(self) -> spec.HTTPError | None:
+        """The error of a request if the model cannot be used, else None."""
+        if self.broken is None:
+            return None
+        headers = {"Retry-After": "1"} if self.broken == RECOVERING else {}
+        return spec.HTTPError(503, f"model {self.name!r} cannot be used: {self.broken}", headers)
+
+    @property
     def fitted(self) -> bool:
         return self.learner is not None and bool(self.learner.__sklearn_is_fitted__())
+
+    @property
+    def _blind(self) -> int:
+        """How many of the next rows come before the first label that is learned."""
+        learned = labels_learned(self.learner) if self.fitted else 0
+        return max(0, 1 + own_delay(self.learner) - learned)
 
     @property
     def inner(self) -> Any:
@@ -265,6 +327,16 @@ class OnlineModel:
         """Points of the current model."""
         return int(self.learner.size_) if self.fitted else 0
 
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs; those of a model that has learned nothing are missing values."""
+        found = ["prediction"]
+        if hasattr(self.learner, "predict_interval"):
+            found += ["lower", "upper"]
+        if hasattr(self.learner, "predict_proba"):
+            found.append("probability")
+        return found
+
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_to_wait(self, packed: bytes) -> Answer:
@@ -277,20 +349,25 @@ class OnlineModel:
         answer.baselines = self.scores.predict_baselines()
         return answer
 
-    def predict(self, packed: bytes, waits: bool = False) -> Answer:
-        """Return predictions for packed rows, None before the first label; change nothing."""
+    def predict(self, packed: bytes, waits: bool = False, later: bool = False) -> Answer:
+        """Return predictions for packed rows, None before the first label; change nothing.
+
+        ``later``: other rows of the same request come before these.
+        """
         X = self.columns.matrix(packed)
         with self.lock:
             version = self.version
-            if not self.fitted:
+            if self._blind:
                 return Answer(version, [None] * len(X), untrained=True)
-            answer, following = Answer(version, []), {}
+            looks_ahead = getattr(self.inner, "_looks_ahead", False)
+            following = {"ahead": True} if later and looks_ahead else {}
+            answer = Answer(version, [])
             if waits and hasattr(self.learner, "_predict_to_wait"):
                 P, kept = self.learner._predict_to_wait(X)
                 answer.kept = pack_kept(kept)
-                following = {"ahead": False} if getattr(self.inner, "_looks_ahead", False) else {}
+                following = {"ahead": False} if looks_ahead else {}
             else:
-                P = self.learner.predict(X)
+                P = self.learner.predict(X, **following)
             answer.prediction = finite_or_none(P)
             if hasattr(self.learner, "predict_interval"):
                 ends = self.learner.predict_interval(X, self.spec.coverage, **following)
@@ -299,6 +376,14 @@ class OnlineModel:
                 answer.probability = self.learner.predict_proba(X, **following).tolist()
                 answer.classes = self.learner.classes_.tolist()
         return answer
+
+    def frozen(self) -> OnlineModel:
+        """Return a copy that predicts as this model does now, and does not wait for its lock."""
+        found = copy.copy(self)
+        with self.lock:
+            found.learner, found.version = copy.deepcopy(self.learner), self.version
+        found.lock = FairLock()
+        return found
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -340,8 +425,11 @@ class OnlineModel:
     def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
         parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
         X = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        y = self._targets(entries)
+        y, blind = self._targets(entries), self._blind
         P, ends = self._learn_rows(entries, X, y)
+        if blind:
+            P = P.copy() if P.dtype.kind == "f" else P.astype(object)
+            P[:blind] = None
         self.rows_since_snapshot += len(X)
         return self._answers(entries, y, P, ends)
 
@@ -421,10 +509,10 @@ class OnlineModel:
                     yield rows, known
 
     def _scored(self, predictions: list[Any]) -> list[Any]:
-        """Return predictions as they are scored: None of a regressor counts as 0."""
+        """Return predictions as they are scored: NaN if a regressor had none."""
         if self.spec.task != "regression":
             return predictions
-        return [0.0 if value is None else value for value in predictions]
+        return [math.nan if value is None else value for value in predictions]
 
     # -- snapshots -------------------------------------------------------------------------------
 

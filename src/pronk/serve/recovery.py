@@ -105,6 +105,16 @@ def recover(
     journal: Journal, row: ModelRow, folder: Path, log: Log, up_to: int | None = None
 ) -> OnlineModel:
     """Return the model as it was at a version, or at its last one."""
+    online = restored(journal, row, folder, log, up_to)
+    if not online.broken:
+        catch_up(journal, online, log, up_to)
+    return online
+
+
+def restored(
+    journal: Journal, row: ModelRow, folder: Path, log: Log, up_to: int | None = None
+) -> OnlineModel:
+    """Return the model of its newest readable snapshot; its journal is not replayed."""
     online = OnlineModel(row)
     for sequence, path in reversed(usable_snapshots(journal, row, folder, up_to).items()):
         try:
@@ -124,12 +134,16 @@ def recover(
     if online.learner is None:
         online.broken = "none of its snapshots can be read, and it was created from a model file"
         log("model not recovered", model=row.name, reason=online.broken)
-        return online
+    return online
+
+
+def catch_up(journal: Journal, online: OnlineModel, log: Log, up_to: int | None = None) -> None:
+    """Replay the journal after the model's snapshot; the model can be used afterwards."""
     began = online.version
     replay(journal, online, up_to)
-    online.waiting = journal.waiting(row.number)
-    log("recovered", model=row.name, snapshot=began, version=online.version)
-    return online
+    online.waiting = journal.waiting(online.number)
+    online.broken = None
+    log("recovered", model=online.name, snapshot=began, version=online.version)
 
 
 def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> None:
@@ -206,8 +220,9 @@ def find_missing_entries(
     complete = newest is not None and newest.sequence >= last
     for name, version in newest.versions.items() if newest else ():
         online = together.get(name)
-        complete = complete and online is not None and online.version == version
-        complete = complete and not (online and online.broken)
+        known = None if online is None else journal.versions.get(online.number, online.version)
+        if online is None or online.broken or known != version:
+            complete = False
     return MissingEntries(end + 1, last, complete, {**ahead, **unknown}, unknown)
 
 

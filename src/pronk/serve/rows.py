@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.data.dates import CLOCK, DATE, ISO
-from pronk.data.values import (
+from pronk.columns.dates import CLOCK, DATE, ISO
+from pronk.columns.values import (
     BOOLEAN,
     CATEGORY,
     NUMBER,
@@ -107,6 +108,10 @@ LARGEST = 1e150
 _unpack = msgspec.msgpack.decode
 
 
+def _in_msgpack(value: int) -> bool:
+    return -(2**63) <= value < 2**64
+
+
 class Columns:
     """Check the rows of a model, pack them for the journal, and convert them to matrices."""
 
@@ -163,9 +168,11 @@ class Columns:
             key, rest = (row[0] if row else None), list(row[1:])
         if isinstance(key, float) and key.is_integer() and abs(key) < 2**53:
             key = int(key)
-        if isinstance(key, bool) or not isinstance(key, str | int) or len(str(key)) > 200:
+        short = isinstance(key, str) and len(key) <= 200
+        whole = isinstance(key, int) and not isinstance(key, bool) and _in_msgpack(key)
+        if not (short or whole):
             raise HTTPError(
-                422, f"row {number}, {self.key!r}: a key must be short text or an integer"
+                422, f"row {number}, {self.key!r}: a key must be short text or a 64-bit integer"
             )
         return key, rest
 
@@ -226,7 +233,7 @@ class Columns:
         for number, row in enumerate(rows):
             for place, value in enumerate(row):
                 self._check_value(number, place, value)
-                if isinstance(value, int) and not -(2**63) <= value < 2**64:  # not in msgpack
+                if isinstance(value, int) and not _in_msgpack(value):
                     row[place] = str(value) if self.kinds[place] == CATEGORY else float(value)
         return encode(rows)
 
@@ -240,10 +247,8 @@ class Columns:
             if not isinstance(value, str | bool | int | float):
                 self._wrong_kind(row, place, "text", value)
         elif kind == BOOLEAN:
-            if not isinstance(value, str | bool | int | float) or as_number(value, kind) not in (
-                0.0,
-                1.0,
-            ):
+            truth = as_number(value, kind) if isinstance(value, str) else value
+            if truth not in (0, 1):
                 self._wrong_kind(row, place, "true or false", value)
         elif kind != NUMBER and isinstance(value, str):
             number = as_number(value, kind, self.orders[place])
@@ -296,6 +301,27 @@ class Columns:
             packed = _unpack(packed)[1]
         found: list[list[Any]] = self.matrix(packed).tolist() if self.plain else _unpack(packed)
         return found
+
+    def split(self, packed: bytes, count: int, most: int) -> list[bytes]:
+        """Split packed rows into packed pieces of at most ``most`` rows and nearly equal sizes.
+
+        No piece has a single row: learners may predict one row otherwise than several.
+        """
+        pieces = -(-count // most)
+        ends = [count * place // pieces for place in range(pieces + 1)]
+        keys: list[Any] | None = None
+        if self.key is not None:
+            keys, packed = _unpack(packed)
+        if self.plain:
+            step = 8 * len(self.names)
+            found = [packed[step * a : step * b] for a, b in pairwise(ends)]
+        else:
+            rows = _unpack(packed)
+            found = [encode(rows[a:b]) for a, b in pairwise(ends)]
+        if keys is None:
+            return found
+        own = [keys[a:b] for a, b in pairwise(ends)]
+        return [encode(list(each)) for each in zip(own, found, strict=True)]
 
     def explain(self, rows: Any) -> None:
         """Raise with the first invalid row and column of a body that msgspec rejected, if any."""
@@ -448,6 +474,25 @@ def unpack_answers(data: bytes) -> list[Answer]:
     return _several.decode(data)
 
 
+def join_answers(answers: list[Answer]) -> Answer:
+    """Return the answers to the pieces of one request as one answer."""
+
+    def joined(name: str) -> list[Any] | None:
+        parts = [getattr(answer, name) for answer in answers]
+        return None if None in parts else list(chain.from_iterable(parts))
+
+    first = answers[0]
+    return Answer(
+        first.version,
+        joined("prediction") or [],
+        joined("lower"),
+        joined("upper"),
+        joined("probability"),
+        first.classes,
+        untrained=all(answer.untrained for answer in answers),
+    )
+
+
 class Tensor(msgspec.Struct):
     """Output tensor of the Open Inference Protocol."""
 
@@ -468,8 +513,10 @@ class Response(msgspec.Struct):
     parameters: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
-def response(model: str, id: str | None, answer: Answer, coverage: float) -> Response:
-    """Convert an answer to the form of the Open Inference Protocol."""
+def response(
+    model: str, id: str | None, answer: Answer, coverage: float, wanted: list[str] | None = None
+) -> Response:
+    """Convert an answer to the form of the Open Inference Protocol, with the wanted outputs."""
     count = len(answer.prediction)
     kind = _datatype(answer.prediction)
     outputs = [Tensor("prediction", kind, [count], answer.prediction)]
@@ -480,11 +527,21 @@ def response(model: str, id: str | None, answer: Answer, coverage: float) -> Res
     for name, values in (("lower", answer.lower), ("upper", answer.upper)):
         if values is not None:
             outputs.append(Tensor(name, "FP64", [count], values, {"coverage": coverage}))
+    if wanted is not None:
+        known = {output.name: output for output in outputs}
+        outputs = [known.get(name) or _missing(name, count) for name in wanted]
     given = msgspec.UNSET if id is None else id
     found = Response(model, str(answer.version), outputs, given)
     if answer.untrained:
         found.parameters = {"trained": False}
     return found
+
+
+def _missing(name: str, count: int) -> Tensor:
+    """Return an output that a model which has learned nothing does not have yet."""
+    if name == "probability":
+        return Tensor(name, "FP64", [count, 0], [])
+    return Tensor(name, "FP64", [count], [None] * count)
 
 
 def _datatype(values: list[Any]) -> str:

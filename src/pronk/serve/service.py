@@ -13,7 +13,7 @@ from typing import Any
 from pronk.estimators.atomic import FileLock
 from pronk.serve import keyed, recovery, spec
 from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
-from pronk.serve.online import FolderState, OnlineModel
+from pronk.serve.online import RECOVERING, FolderState, OnlineModel
 from pronk.serve.recovery import PORTION, drop, expire
 from pronk.serve.rows import pack_answers
 from pronk.serve.spec import HTTPError
@@ -80,11 +80,12 @@ class Service:
         self.deliver: Deliver = resolve
         self.journal: Journal
         self.writer: Writer
+        self.opened = False  # requests are accepted; models that are being recovered refuse them
         self.recovered = False
         self.stopping = threading.Event()
         self._changing = threading.Lock()  # held while the tables of models change
         self._housekeeper: threading.Thread | None = None
-        self.reader = Reader(self._deliver, self.counters)
+        self.reader = Reader(self._deliver, self.counters, lambda work: self.reads.put_back(work))
         rows = self.settings.queue_rows
         self.writes = Queues(rows, GROUP, lambda items: self.writer.work(items), "writer")
         self.reads = Queues(rows, GROUP, self.reader.work, "reader")
@@ -92,7 +93,7 @@ class Service:
             self.recover()
 
     def recover(self) -> None:
-        """Open the journal and recover all models."""
+        """Open the journal and recover all models; each can be used as soon as it is recovered."""
         try:
             self.journal = Journal(self.folder)
         except BaseException:
@@ -103,24 +104,41 @@ class Service:
             self.journal.stopping = self.stopping
             if found:
                 self.log("recovering", models=len(found))
+            rows_behind: dict[str, int] = {}
             for row in found:
-                self.rows[row.name] = row
-                self.models[row.name] = self._recover(row)
+                online = self._restored(row)
+                last, behind = self.journal.to_replay(row.number, online.version)
+                self.rows[row.name], self.models[row.name] = row, online
+                self.journal.versions[row.number] = last
+                if not online.broken:
+                    rows_behind[row.name] = behind
             self._check_for_missing_entries()
+            self.writer = Writer(
+                self.journal, self._deliver, self.counters, self.model, self._after_group, self.log
+            )
+            for name in rows_behind:
+                self.models[name].broken = RECOVERING
+            self.opened = True
+            for name in sorted(rows_behind, key=lambda name: rows_behind[name]):
+                self._catch_up(self.models[name])
         except BaseException:
+            self.opened = False
+            self._end_queues()
             self.close()
             raise
-        for online in self.models.values():
-            self.journal.versions[online.number] = online.version
-        self.writer = Writer(
-            self.journal, self._deliver, self.counters, self.model, self._after_group, self.log
-        )
         self.recovered = True
 
-    def _recover(self, row: ModelRow) -> OnlineModel:
+    def _restored(self, row: ModelRow) -> OnlineModel:
         if spec.read(row.spec).key is not None:
-            return keyed.recover(self.journal, row, self.folder, self.log)
-        return recovery.recover(self.journal, row, self.folder, self.log)
+            return keyed.restored(self.journal, row, self.folder, self.log)
+        return recovery.restored(self.journal, row, self.folder, self.log)
+
+    def _catch_up(self, online: OnlineModel) -> None:
+        """Replay the journal of a model, which can be used afterwards."""
+        if online.spec.key is not None:
+            keyed.catch_up(self.journal, online, self.log)
+        else:
+            recovery.catch_up(self.journal, online, self.log)
 
     def _check_for_missing_entries(self) -> None:
         """Check that the journal has all entries; raise if acknowledged labels are lost."""
@@ -162,9 +180,7 @@ class Service:
     def stop(self) -> None:
         """Answer all waiting requests, save a snapshot of each model, release the folder."""
         self.stopping.set()
-        for queues in (self.writes, self.reads):
-            queues.close()
-            queues.join()
+        self._end_queues()
         if self._housekeeper is not None:
             self._housekeeper.join()
         try:
@@ -177,6 +193,12 @@ class Service:
             self.log("stopped without a snapshot", reason=str(error))
         finally:
             self.close()
+
+    def _end_queues(self) -> None:
+        """Answer all waiting requests, and accept no more."""
+        for queues in (self.writes, self.reads):
+            queues.close()
+            queues.join()
 
     def close(self) -> None:
         """Close all files as they are."""
@@ -245,6 +267,8 @@ class Service:
     def remove(self, name: str) -> None:
         """Remove a model, its rows and its snapshots."""
         online = self.model(name)
+        if online.broken == RECOVERING and online.refusal is not None:
+            raise online.refusal
         number = online.number
         self.journal.commit(
             lambda last: Batch(
@@ -340,8 +364,8 @@ class Service:
 
     def _usable(self, name: str) -> OnlineModel:
         online = self.model(name)
-        if online.broken:
-            raise HTTPError(503, f"model {name!r} cannot be used: {online.broken}")
+        if online.refusal is not None:
+            raise online.refusal
         return online
 
     def _snapshot(self, online: OnlineModel) -> int:

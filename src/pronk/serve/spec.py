@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from pronk.data.prepared import Prepared
-from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
+from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 from pronk.estimators import files
+from pronk.estimators.prepared import Prepared
 from pronk.estimators.registry import ALIASES, DEFAULT_ALGORITHM, find, make, make_for_key
 
 #: A name is part of file names, metric labels and URLs: only characters that need no escaping.
@@ -90,6 +90,10 @@ def check(spec: Spec) -> Any:
         raise HTTPError(422, f"columns: {min(twice or names)!r} occurs twice")
     if spec.key in names:
         raise HTTPError(422, f"key: {spec.key!r} must not be one of the columns")
+    if spec.key is not None and spec.parameters.get("delay"):
+        raise HTTPError(
+            422, "parameters: delay does not work with key; predict rows under an id instead"
+        )
     twin = build(spec)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (64, len(names)))
@@ -188,7 +192,7 @@ def read_upload(data: bytes) -> tuple[Spec, Any]:
         raise HTTPError(422, str(error)) from None
     except (KeyError, AttributeError, TypeError):
         raise HTTPError(422, "the file has no model that the service supports") from None
-    layout = getattr(learner, "_layout", None)
+    layout = getattr(getattr(learner, "_columns", None), "layout", None)
     names = getattr(layout, "names", None) or getattr(learner, "feature_names_in_", None)
     kinds = list(getattr(layout, "kinds", ())) or ["number"] * width
     names = [f"x{i}" for i in range(width)] if names is None else [str(name) for name in names]

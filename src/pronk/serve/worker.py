@@ -7,7 +7,8 @@ crash between two steps the journal is replayed. Any thread may process a group,
 per model at a time.
 
 The reader predicts each request on its own, because a prediction does not depend on the other
-requests, and waits for a model's lock at most while one piece of a block is learned.
+requests, and waits for a model's lock at most while one piece of a block is learned. A request of
+many rows is predicted in pieces by a copy of the model; other requests are predicted in between.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from time import perf_counter
 from typing import Any
 
 from pronk.serve.journal import LABEL, LEARN, PREDICT, Batch, Entry, Journal, JournalError
-from pronk.serve.online import REFUSALS, OnlineModel
+from pronk.serve.online import PIECE, REFUSALS, OnlineModel
 from pronk.serve.rows import (
     Answer,
+    join_answers,
     label_kind,
     pack_answers,
     unpack_answer,
@@ -48,11 +50,22 @@ class Work:
     earlier: Entry | None = None  # the prediction that the labels belong to
     entry: Entry | None = None
     duplicate_of: Work | None = None  # the same request earlier in the same group
+    pieces: Pieces | None = None  # of a prediction of many rows
+    outputs: list[str] | None = None  # those to be sent; None for all
 
     @property
     def content(self) -> tuple[Any, Any]:
         """What must be equal for two requests with the same id."""
         return self.rows, self.labels
+
+
+@dataclass(slots=True, eq=False)
+class Pieces:
+    """Hold a prediction of many rows between its pieces."""
+
+    model: OnlineModel  # the copy that predicts all pieces
+    todo: deque[bytes]
+    done: list[Answer] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -182,6 +195,14 @@ class Queues:
         self.rows -= rows
         return taken
 
+    def put_back(self, work: Work) -> None:
+        """Add a request that `work` has not finished, after those that wait; call it in `work`."""
+        with self._changed:
+            queue = self._queues[work.model.name]
+            queue.items.append(work)
+            queue.rows += work.count
+            self.rows += work.count
+
     def close(self) -> None:
         """Accept no more items; those in the queues are still processed."""
         with self._changed:
@@ -198,6 +219,8 @@ class Queues:
 
 #: Most rows per group.
 GROUP = 4000
+#: Most probabilities of classes in an answer.
+MOST_PROBABILITIES = 2_000_000
 
 
 @dataclass
@@ -274,8 +297,8 @@ class Writer:
         admitted: list[Work] = []
         try:
             model = self.current(works[0].model.name)  # it may have been replaced meanwhile
-            if model.broken:
-                raise HTTPError(503, f"model {model.name!r} cannot be used: {model.broken}")
+            if model.refusal is not None:
+                raise model.refusal
         except HTTPError as error:
             for work in works:
                 work.outcome = error
@@ -524,23 +547,58 @@ class Reader:
 
     deliver: Deliver
     counters: Counters
+    put_back: Callable[[Work], None]
+    #: The request of many rows in progress, by model: one at a time, as each needs a copy.
+    large: dict[str, Work] = field(default_factory=dict)
 
     def work(self, taken: list[Item]) -> None:
-        """Process the next items of a model's queue."""
-        rows = 0
+        """Process the next items of a model's queue; put back those that are not finished."""
+        done: list[Work] = []
         for work in taken:
             assert isinstance(work, Work)
-            work.outcome = self._predict(work)
-            rows += work.count
+            if self._finish(work):
+                done.append(work)
+            else:
+                self.put_back(work)
         with self.counters.lock:
-            self.counters.requests += len(taken)
-            self.counters.predicted_rows += rows
-        self.deliver(taken)
+            self.counters.requests += len(done)
+            self.counters.predicted_rows += sum(work.count for work in done)
+        self.deliver(done)
 
-    def _predict(self, work: Work) -> Any:
-        if work.model.broken:
-            return HTTPError(503, f"model {work.model.name!r} cannot be used: {work.model.broken}")
+    def _finish(self, work: Work) -> bool:
+        """Predict a request, or a piece of many rows; return whether it has its outcome."""
+        if work.count <= PIECE:
+            work.outcome = self._outcome(work, lambda: work.model.predict(work.rows or b""))
+            return True
+        name = work.model.name
+        if self.large.setdefault(name, work) is not work:
+            return False
+        work.outcome = self._outcome(work, lambda: _next_piece(work))
+        if work.outcome is not None:
+            work.pieces = None
+            del self.large[name]
+        return work.outcome is not None
+
+    def _outcome(self, work: Work, predict: Callable[[], Any]) -> Any:
         try:
-            return work.model.predict(work.rows or b"")
+            return work.model.refusal or predict()
         except Exception as error:
             return _refusal(error)
+
+
+def _next_piece(work: Work) -> Answer | None:
+    """Predict the next piece of many rows; return the answer after the last one, else None."""
+    if work.pieces is None:
+        model = work.model.frozen()
+        values = work.count * len(getattr(model.learner, "classes_", ()))
+        if values > MOST_PROBABILITIES:
+            raise HTTPError(
+                413, f"rows: the answer would have {values:,} probabilities, at most "
+                f"{MOST_PROBABILITIES:,} are sent; split the rows over several requests",
+            )  # fmt: skip
+        todo = work.model.columns.split(work.rows or b"", work.count, PIECE)
+        work.pieces, work.rows = Pieces(model, deque(todo)), None
+    pieces = work.pieces
+    rows, later = pieces.todo.popleft(), bool(pieces.done)
+    pieces.done.append(pieces.model.predict(rows, later=later))
+    return None if pieces.todo else join_answers(pieces.done)

@@ -44,7 +44,8 @@ advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
@@ -60,6 +61,7 @@ from pronk.aggregate.recovery import RecoveringKernel
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.explanation import Explanation, explain_rows
 from pronk.estimators.families import PosteriorRegressor, TimedLearner
 from pronk.estimators.inputs import (
     Interval,
@@ -207,7 +209,7 @@ class _OnlineKernel(TimedLearner):
                         model.start_clock()
                     after = None if times is None else times[whole]
                     P = model.learn(part, Y[whole], times=after)
-                    passed.append((P, model.last_widths))
+                    passed.append((P, self._widths_of(P)))
                 else:
                     passed.append((model.predict(part, False), model.current_widths(part)))
         P, model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
@@ -220,21 +222,27 @@ class _OnlineKernel(TimedLearner):
         passed = []
         for rows, block in dense_blocks(X):
             P = super()._pass(block(), Y[rows])
-            passed.append((P, self._model.last_widths))
+            passed.append((P, self._widths_of(P)))
         P, self._model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
 
+    def _widths_of(self, P: Array) -> Array:
+        """Return the half-widths of the rows just learned; 0 for labels, which have none."""
+        return self._model.current_widths(P) if self._model.signed else self._model.last_widths
+
+    def _ahead(self, rows: Any, ahead: bool | None) -> Iterator[tuple[Array, bool | None]]:
+        """Yield the rows in blocks, each with its ``ahead``: only the first has the next row."""
+        for place, block in dense_blocks(rows):
+            yield block(), True if ahead is None and place.start else ahead
+
     def _predict(self, X: Any, ahead: bool | None = None) -> Array:
-        """Predict rows; ``ahead`` None: several rows far ahead, one row next."""
+        """Predict rows; ``ahead`` None: the next row, then rows far ahead."""
         check_is_fitted(self)
         rows = self._rows(X)
         if not rows.shape[0]:
             return np.empty((0, self._outputs))
         with self._own_lock(), limited:
-            far = self._model.looks_far(rows.shape[0], ahead)
-            P = np.concatenate(
-                [self._model.predict(block(), far) for _, block in dense_blocks(rows)]
-            )
+            P = np.concatenate([self._model.predict(*part) for part in self._ahead(rows, ahead)])
         self._check_result(P)
         return P
 
@@ -283,7 +291,42 @@ class _OnlineKernel(TimedLearner):
     def reads_past_(self) -> bool:
         """Whether past labels are read, so that `predict` has a second head for rows far ahead."""
         check_is_fitted(self)
-        return self._model.looks_far(1, True)
+        return bool(self._model.reads_past)
+
+    def explain(self, X: Any, background: Any = None, *, ahead: bool = False) -> Explanation:
+        """Return how much each column contributes to the prediction of each row.
+
+        Contributions are Shapley values against ``background``: rows of the stream, of which up to
+        64 at equal distances are used; by default X itself, if it has several rows. They add up to
+        the prediction minus the mean prediction of the background (`pronk.estimators.explanation`
+        has the method, which is exact up to four columns). The predictions of a classifier are its
+        probabilities.
+
+        Each row is predicted as if it came next, or, with ``ahead``, as one far ahead (`predict`).
+        Past labels, where they are read, are the same for all rows and belong to the base.
+
+        >>> import numpy as np
+        >>> from pronk import OnlineKernelRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 3))
+        >>> model = OnlineKernelRegressor(random_state=0).fit(X, 3 * X[:, 0] - X[:, 1])
+        >>> found = model.explain([[0.5, 0.5, 0.5]], background=[[0, 0, 0]])
+        >>> for name, contribution in found.ranked():
+        ...     print(f"{name} {contribution:+.1f}")
+        x0 +1.5
+        x1 -0.5
+        x2 +0.0
+        """
+        check_is_fitted(self)
+        with self._own_lock(), limited:
+            rows = self.encode(X)
+            if background is None and len(rows) < 2:
+                raise ValueError("background is missing: give rows of the stream to compare X with")
+            others = rows if background is None else self.encode(background)
+            known = hasattr(self, "predict_proba")
+            predict = partial(self.predict_proba if known else self.predict, ahead=ahead)
+            classes = self.classes_ if known else None
+            names = [column["name"] for column in self.columns_]
+            return explain_rows(predict, rows, others, names, classes)
 
     def certificate(self) -> MixtureCertificate:
         """Return the regret so far against the best active expert, and its bound.
@@ -406,11 +449,14 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
     def _named(self, P: Array) -> NDArray[Any]:
         return P[:, 0] if self._flat else P
 
-    def predict_then_learn(  # type: ignore[override]
+    def predict_then_learn(
         self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None,
         times: Any = None,
     ) -> Any:  # fmt: skip
         """Process the rows in order; return the predictions made before each row's y was used.
+
+        Before the first y that is learned a prediction is 0: for the first row, and for ``delay``
+        rows more. `pronk.evaluate` does not score such rows.
 
         With ``times``, one per row in seconds or as datetimes, windows count time instead of rows
         (`pronk.aggregate.clock`).
@@ -431,12 +477,13 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         return P, around(P, half[:, 0] if self._flat else half)
 
     def predict(self, X: Any, return_std: bool = False, *, ahead: bool | None = None) -> Any:
-        """Return the current model's predictions; change nothing.
+        """Predict rows that follow the stream in order: the first is the next row; change nothing.
 
-        Where past labels are read (``reads_past_``), they help to predict the next row, and are
-        not known for rows far ahead. So one row is predicted as the next one, several rows as
-        rows far ahead, by experts that read no past labels (`pronk.aggregate.far`); ``ahead`` says
-        otherwise: True, rows far ahead; False, each row as if it came next.
+        So ``predict(X[:k])`` is the beginning of ``predict(X)``. Where past labels are read
+        (``reads_past_``), they help to predict the next row and are not known for later rows, which
+        are predicted by experts that read none (`pronk.aggregate.far`). ``ahead`` says otherwise:
+        True, all rows lie far ahead; False, each row as if it came next. Elsewhere, and for most
+        data, a prediction does not depend on the row's place. It is 0 before y is learned.
 
         With ``return_std``, also return a standard deviation of y around each prediction: the error
         scale at the row times sqrt(1 + q), q the row's ridge leverage for the leading expert; of
@@ -448,8 +495,7 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
             if not return_std:
                 return values
             rows = self._rows(X)
-            far = self._model.looks_far(rows.shape[0], ahead)
-            parts = [self._model.deviation(block(), far) for _, block in dense_blocks(rows)]
+            parts = [self._model.deviation(*part) for part in self._ahead(rows, ahead)]
         deviation = np.concatenate([P[:0], *parts])
         return values, deviation[:, 0] if self._flat else deviation
 
@@ -458,7 +504,7 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
     ) -> Array:
         """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.
 
-        Of one row that of the next row, of several rows those of rows far ahead, as in `predict`.
+        The rows follow the stream in order, as in `predict`.
 
         Intervals are wider where errors on similar rows were larger, and their half-width follows
         the errors so far, so that long-run coverage is correct also under drift. Intervals of a
@@ -471,12 +517,23 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         if not rows.shape[0]:
             return around(nothing := super().predict(rows), nothing)
         with self._own_lock(), limited:
-            far = self._model.looks_far(rows.shape[0], ahead)
             parts = [
-                self._model.half_widths(block(), coverage, far) for _, block in dense_blocks(rows)
+                self._model.half_widths(block, coverage, where)
+                for block, where in self._ahead(rows, ahead)
             ]
         P, half = (np.concatenate(part) for part in zip(*parts, strict=True))
         return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
+
+    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> Any:
+        """Return the interval of the next row, a dict or a vector, as a pair of numbers.
+
+        With several outputs it is an array (outputs, 2); NaN before two rows are learned.
+        """
+        if not self.__sklearn_is_fitted__():
+            check_coverage(coverage)
+            return float("nan"), float("nan")
+        found = self.predict_interval(self._one(x), coverage)[0]
+        return found if found.ndim == 2 else tuple(found.tolist())
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
         """Return the intervals of `predict_then_learn` instead of its predictions."""
@@ -519,10 +576,10 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
         return self._after
 
     def predict(self, X: Any, *, ahead: bool | None = None) -> NDArray[Any]:
-        """Predict labels with the current model; changes nothing.
+        """Predict rows that follow the stream in order: the first is the next row; change nothing.
 
-        Where past labels are read (``reads_past_``), one row is predicted as the next one and
-        several rows as rows far ahead; ``ahead`` says otherwise (`OnlineKernelRegressor.predict`).
+        So ``predict(X[:k])`` is the beginning of ``predict(X)``. ``ahead`` says otherwise
+        (`OnlineKernelRegressor.predict`).
         """
         with self._own_lock(), limited:
             P = self._predict(X, ahead)

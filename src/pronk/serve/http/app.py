@@ -11,27 +11,30 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from pronk._version import __version__
 from pronk.serve import spec
-from pronk.serve.http.bodies import binary_work, not_json, work_of, works_of_lines
+from pronk.serve.http.bodies import Refused, binary_work, not_json, work_of, works_of_lines
 from pronk.serve.http.exchange import (
+    JSON,
     NDJSON,
     ClientGone,
     Receive,
     Scope,
     Send,
+    decompressed,
+    encode,
     header,
     read_body,
     send_bytes,
     send_json,
-    send_lines,
 )
 from pronk.serve.http.monitoring import POLICY, Metrics, Page, describe, page_routes
 from pronk.serve.http.openapi import Docs
+from pronk.serve.online import PIECE, OnlineModel
 from pronk.serve.rows import response
 from pronk.serve.service import Service
 from pronk.serve.spec import HTTPError
@@ -41,10 +44,15 @@ from pronk.serve.worker import Work, resolve
 # -- calls -----------------------------------------------------------------------------------------
 
 EXTENSIONS = ["learning"]
+INTERNAL = "internal error; see the log of the server"
 _spec_decoder = msgspec.json.Decoder(spec.Spec)
 
 #: Timeout in seconds for the body of a model file.
 FILE_SECONDS = 600.0
+#: Bodies of more bytes are decoded in another thread, so that other calls do not wait for them.
+SHORT = 20_000
+#: Bodies that are decoded at once: all these threads and the event loop share one interpreter.
+DECODERS = 2
 
 
 class Rollback(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,9 +74,22 @@ class Calls:
         self.most_bytes, self.most_model_bytes = most_bytes, most_model_bytes
         self.seconds = seconds
         self._creating = asyncio.Lock()
+        self._decoding = asyncio.Semaphore(DECODERS)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        return await read_body(scope, receive, self.most_bytes, self.seconds)
+        body = await read_body(scope, receive, self.most_bytes, self.seconds)
+        encoding = header(scope, b"content-encoding")
+        if not encoding:
+            return body
+        return cast(
+            bytes, await self._aside(SHORT + 1, decompressed, body, encoding, self.most_bytes)
+        )
+
+    def _model(self, scope: Scope, name: str) -> OnlineModel:
+        """Return a model, in the version of the path if it has one: only the last is served."""
+        online = self.service.model(name)
+        _check_version(scope, online.version)
+        return online
 
     # -- infer and learn ---------------------------------------------------------------------------
 
@@ -81,27 +102,63 @@ class Calls:
     async def _ask(
         self, scope: Scope, receive: Receive, send: Send, name: str, learn: bool
     ) -> None:
-        online = self.service.model(name)
+        online = self._model(scope, name)
         body = await self._body(scope, receive)
-        coverage = online.spec.coverage
         length = header(scope, b"inference-header-content-length")
-        if length or not header(scope, b"content-type").startswith(NDJSON):
-            made = binary_work(online, body, length, learn) if length else None
-            work = made or work_of(online, body, learn)
-            answer = await self._submit(work)
-            await send_json(send, response(name, work.id, answer, coverage))
+        if not length and header(scope, b"content-type").startswith(NDJSON):
+            await self._answer_lines(send, online, body, learn)
             return
-        asked = works_of_lines(online, body, learn)
-        futures = [self._submit(work) for work in asked if isinstance(work, Work)]
-        outcomes = iter(await asyncio.gather(*futures, return_exceptions=True))
-        found = [work if isinstance(work, HTTPError) else next(outcomes) for work in asked]
-        await send_lines(
-            send,
-            [
-                _line(name, getattr(work, "id", None), outcome, coverage)
-                for work, outcome in zip(asked, found, strict=True)
-            ],
-        )
+        if length:
+            work = await self._aside(len(body), binary_work, online, body, length, learn)
+        else:
+            work = await self._aside(len(body), work_of, online, body, learn)
+        del body
+        answer = await self._submit(work)
+        _check_version(scope, answer.version)
+        encoded = await self._aside(SHORT * work.count // PIECE, _encoded, work, answer)
+        await send_bytes(send, 200, encoded, JSON)
+
+    async def _answer_lines(
+        self, send: Send, online: OnlineModel, body: bytes, learn: bool
+    ) -> None:
+        """Answer an NDJSON body, a piece of its lines at a time, so that other requests come in."""
+        todo = await self._aside(len(body), works_of_lines, online, body, learn)
+        del body
+        found = []
+        for start in range(0, len(todo), PIECE):
+            futures = [
+                self._submit(one) if isinstance(one, Work) else one
+                for one in todo[start : start + PIECE]
+            ]
+            for place, future in enumerate(futures, start):
+                found.append(await self._line(todo[place], future))
+                todo[place] = None
+        await send_bytes(send, 200, b"".join(found), NDJSON)
+
+    async def _line(self, work: Work | Refused | Exception, future: Any) -> bytes:
+        """Return the answer to one line; a failure does not affect the other lines."""
+        found: dict[str, Any] = {}
+        try:
+            if isinstance(work, Exception):
+                raise work
+            if isinstance(work, Work):
+                if work.id is not None:
+                    found["id"] = work.id
+                return _encoded(work, await future) + b"\n"
+            status, text = work
+        except HTTPError as error:
+            status, text = error.status, str(error)
+        except Exception as error:
+            self.service.log("failed", path="a line of NDJSON", reason=repr(error)[:300])
+            status, text = 500, INTERNAL
+        return encode({**found, "error": text, "status": status}) + b"\n"
+
+    async def _aside(self, size: int, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function, in another thread if its argument or result is large."""
+        if size <= SHORT:
+            return call(*arguments)
+        async with self._decoding:
+            return await asyncio.to_thread(call, *arguments)
 
     def _submit(self, work: Work) -> asyncio.Future[Any]:
         work.future = asyncio.get_running_loop().create_future()
@@ -123,6 +180,8 @@ class Calls:
         if header(scope, b"content-type").startswith(b"application/octet-stream"):
             hint = "start the server with a larger --max-model"
             data = await read_body(scope, receive, self.most_model_bytes, FILE_SECONDS, hint)
+            encoding = header(scope, b"content-encoding")
+            data = await asyncio.to_thread(decompressed, data, encoding, self.most_model_bytes)
             given, learner = await asyncio.to_thread(spec.read_upload, data)
             online, new = await self._schedule(self.service.create, name, given, learner)
             await send_json(send, describe(online), 201 if new else 200)
@@ -139,15 +198,16 @@ class Calls:
         await send_json(send, {"models": found})
 
     async def model(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        online = self.service.model(name)
+        online = self._model(scope, name)
         # In a thread: it waits for the model's lock, and the certificate is computed.
         found = await asyncio.to_thread(describe, online, long=True)
         await send_json(send, found)
 
     async def model_ready(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        online = self.service.model(name)
-        status = 503 if online.broken else 200
-        await send_json(send, {"name": name, "ready": not online.broken}, status)
+        online = self._model(scope, name)
+        error = online.refusal
+        status, headers = (200, {}) if error is None else (error.status, error.headers)
+        await send_json(send, {"name": name, "ready": error is None}, status, headers)
 
     async def remove(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         await self._schedule(self.service.remove, name)
@@ -195,13 +255,18 @@ def _decode(decoder: Any, body: bytes) -> Any:
         raise not_json(error, body) from None
 
 
-def _line(name: str, id: str | None, outcome: Any, coverage: float) -> Any:
-    if isinstance(outcome, HTTPError):
-        found: dict[str, Any] = {"error": str(outcome), "status": outcome.status}
-        return found if id is None else {"id": id, **found}
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return response(name, id, outcome, coverage)
+def _encoded(work: Work, answer: Any) -> bytes:
+    model = work.model
+    return encode(response(model.name, work.id, answer, model.spec.coverage, work.outputs))
+
+
+def _check_version(scope: Scope, version: int) -> None:
+    given = scope.get("version", str(version))
+    if given != str(version):
+        raise HTTPError(
+            404, f"version {given[:30]!r} is not served, the last one is {version}; leave out "
+            "/versions/.. for the last one",
+        )  # fmt: skip
 
 
 # -- the application -------------------------------------------------------------------------------
@@ -259,6 +324,13 @@ class App:
             },
         }
 
+        #: Calls of a version of a model: path after the version.
+        self.of_version: dict[str, dict[str, tuple[Handler, str | None]]] = {
+            "infer": self.of_model["infer"],
+            "ready": self.of_model["ready"],
+            "": {"GET": self.of_model[""]["GET"]},
+        }
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -283,9 +355,7 @@ class App:
         except Exception as error:
             self.log("failed", path=scope["path"], reason=repr(error)[:300])
             if not status:
-                await send_json(
-                    watched, {"error": "internal error; see the log of the server"}, 500
-                )
+                await send_json(watched, {"error": INTERNAL}, 500)
         finally:
             self.finished(scope, status, perf_counter() - began)
 
@@ -313,13 +383,16 @@ class App:
         if methods is None and path.startswith(_PREFIX):
             name, _, call = path[len(_PREFIX) :].partition("/")
             methods = self.of_model.get(call) if name else None
+            if call.startswith("versions/"):
+                _, scope["version"], *rest = call.split("/", 2)
+                methods = self.of_version.get("".join(rest))
         found = None if methods is None else methods.get("GET" if method == "HEAD" else method)
         scope["call"] = found and found[0].__name__.strip("_")
         scope["model"] = name if name in self.service.models else None
         needed = "" if found is None else found[1]
         if needed is not None:
             self._authorise(scope, needed)
-            if not self.service.recovered:
+            if not self.service.opened:
                 raise HTTPError(503, "the server is recovering its models", {"Retry-After": "1"})
         if methods is None:
             raise HTTPError(404, "unknown path; /docs lists the calls")

@@ -6,18 +6,19 @@ Tensors are those of the Open Inference Protocol: one for all columns, or one pe
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
-from pronk.data.values import NUMBER
+from pronk.columns.values import NUMBER
 from pronk.serve.http.exchange import size_of
-from pronk.serve.online import OnlineModel
+from pronk.serve.online import PIECE, OnlineModel
 from pronk.serve.rows import Columns, check_labels, float_table, floats_of
 from pronk.serve.spec import HTTPError
 from pronk.serve.worker import Work
@@ -49,26 +50,50 @@ _BINARY = {
 
 
 def read_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArray[Any]]:
-    """Return the tensors that follow the JSON (the protocol's binary extension), by index."""
+    """Return the tensors that follow the JSON (the protocol's binary extension), by index.
+
+    Those of text are put into their ``data``.
+    """
     found, start = {}, 0
     for place, tensor in enumerate(tensors):
         size = (tensor.parameters or {}).get("binary_data_size")
         if size is None:
             continue
-        kind = _BINARY.get(tensor.datatype)
-        count = int(np.prod(tensor.shape, dtype=object))
         name = tensor.name[:100]
+        if type(size) is not int or not 0 <= size <= len(data) - start:
+            raise HTTPError(422, f"inputs: {name!r} extends past the end of the body")
+        part = data[start : start + size]
+        start += size
+        count = math.prod(tensor.shape)
+        if tensor.datatype == "BYTES":
+            tensor.data = _texts(part, count, name)
+            continue
+        kind = _BINARY.get(tensor.datatype)
         if kind is None:
             raise HTTPError(422, f"inputs: {name!r} cannot be binary with its datatype")
-        if type(size) is not int or size != count * np.dtype(kind).itemsize:
-            raise HTTPError(422, f"inputs: {name!r} has {size!r} bytes for its shape and datatype")
-        if start + size > len(data):
-            raise HTTPError(422, f"inputs: {name!r} extends past the end of the body")
-        values = np.frombuffer(data[start : start + size], dtype=kind)
-        found[place] = values.reshape(tensor.shape)
-        start += size
+        if not count or size != count * np.dtype(kind).itemsize:
+            raise HTTPError(422, f"inputs: {name!r} has {size} bytes for its shape and datatype")
+        found[place] = np.frombuffer(part, dtype=kind).reshape(tensor.shape)
     if start != len(data):
         raise HTTPError(422, f"the body has {len(data) - start} bytes that belong to no tensor")
+    return found
+
+
+def _texts(data: memoryview, count: int, name: str) -> list[Any]:
+    """Return texts that follow their lengths, which are 4 bytes each."""
+    found: list[Any] = []
+    start = 0
+    while start < len(data) and len(found) < count:
+        end = start + 4 + int.from_bytes(data[start : start + 4], "little")
+        if end > len(data):
+            raise HTTPError(422, f"inputs: a text of {name!r} extends past its end")
+        try:
+            found.append(str(data[start + 4 : end], "utf-8"))
+        except UnicodeDecodeError:
+            raise HTTPError(422, f"inputs: row {len(found)} of {name!r} is not UTF-8") from None
+        start = end
+    if len(found) < count or start < len(data):
+        raise HTTPError(422, f"inputs: {name!r} has not {count} texts, each after its length")
     return found
 
 
@@ -121,30 +146,32 @@ def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any
     """
     labels = None
     features = []
+    names = columns.names if columns.key is None else [columns.key, *columns.names]
     for tensor in tensors:
         if _is_label(tensor, columns):
             labels = [row[0] for row in _rows(tensor, width=1)]
         else:
             features.append(tensor)
-    if len(features) == 1 and features[0].name not in columns.places:
+    if len(features) == 1 and features[0].name not in names:
         table = _numbers(features[0]) if _is_table(features[0], columns) else None
         if table is not None:
             return table, labels
-        return _rows(features[0], len(columns.names)), labels
+        return _rows(features[0], len(names)), labels
     if not features:
         return [], labels
     given = {tensor.name: tensor for tensor in features}
-    for name in columns.names:
+    for name in names:
         if name not in given:
             raise HTTPError(422, f"inputs: there is no tensor for the column {name!r}")
-    unknown = [name for name in given if name not in columns.places]
+    unknown = given.keys() - set(names)
     if unknown or len(given) < len(features):
-        name = unknown[0] if unknown else "a column"
+        name = min(unknown) if unknown else "a column"
         raise HTTPError(422, f"inputs: the tensor {name[:100]!r} is unknown or occurs twice")
-    parts = [_rows(given[name], width=1) for name in columns.names]
-    for place, kind in enumerate(columns.kinds):
-        if kind == NUMBER and given[columns.names[place]].datatype == "BOOL":
-            parts[place] = [[float(value)] for (value,) in parts[place]]
+    parts = [_rows(given[name], width=1) for name in names]
+    for part, name in zip(parts, names, strict=True):
+        place = columns.places.get(name)
+        if place is not None and columns.kinds[place] == NUMBER and given[name].datatype == "BOOL":
+            part[:] = [[float(x) if isinstance(x, bool) else x] for (x,) in part]
     if len({len(part) for part in parts}) > 1:
         raise HTTPError(422, "inputs: the tensors have different numbers of rows")
     return [[part[i][0] for part in parts] for i in range(len(parts[0]))], labels
@@ -181,9 +208,25 @@ def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
 
 # -- bodies ----------------------------------------------------------------------------------------
 
+#: Most lines of an NDJSON body. Each takes about a kilobyte until all are answered.
+MOST_LINES = 20_000
+#: Most rows of a request.
+MOST_ROWS = 100_000
+#: Most lists and objects of a body: an empty one takes 3 bytes of the body and 30 times as much of
+#: the server's memory.
+MOST_PARTS = 2 * MOST_ROWS + 1_000
+#: Most rows of a prediction with an id: the journal keeps about half a kilobyte of each.
+MOST_WAITING = PIECE
+
 #: An id of a request: unique within its model.
 Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Label = float | int | str | bool
+
+
+class OutputTensor(msgspec.Struct):
+    """Output that a request asks for; answers are JSON, whatever its parameters."""
+
+    name: str
 
 
 class Decoders:
@@ -205,8 +248,8 @@ class Decoders:
                 ("inputs", list[InputTensor] | UnsetType, UNSET),
                 ("label", label | UnsetType, UNSET),
                 ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
-                ("outputs", Any, None),
-                ("parameters", Any, None),
+                ("outputs", list[OutputTensor] | None, None),
+                ("parameters", msgspec.Raw, msgspec.Raw()),
             ],
             forbid_unknown_fields=True,
         )
@@ -229,6 +272,7 @@ def binary_work(online: OnlineModel, body: bytes, length: bytes, learn: bool) ->
         raise HTTPError(
             422, "Inference-Header-Content-Length must be the length of the JSON in bytes"
         )
+    _check_parts(body[:size])
     try:
         given: Any = decoders(online).body.decode(body[:size])
     except msgspec.ValidationError as error:
@@ -238,16 +282,33 @@ def binary_work(online: OnlineModel, body: bytes, length: bytes, learn: bool) ->
     if given.inputs is UNSET or given.row is not UNSET or given.rows is not UNSET:
         raise HTTPError(422, "a binary body must have inputs, without row or rows")
     rows, labels = binary_rows(given.inputs, memoryview(body)[size:], online.columns)
+    if isinstance(rows, list):
+        online.columns.explain(rows)
     if labels is not None:
         if given.labels is not UNSET or given.label is not UNSET:
             raise HTTPError(422, "labels are given twice, as a tensor and beside it")
     elif given.labels is not UNSET:
         labels = given.labels
-    return _made(online, given.id, rows if len(rows) else None, labels, learn)
+    work = _made(online, given.id, rows if len(rows) else None, labels, learn)
+    work.outputs = _wanted(online, given.outputs, learn)
+    return work
 
 
 def work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
     """Decode a JSON body."""
+    _check_parts(body)
+    return _work_of(online, body, learn)
+
+
+def _check_parts(body: bytes) -> None:
+    if body.count(b"[") + body.count(b"{") > MOST_PARTS:
+        raise HTTPError(
+            413, f"the body has more than {MOST_PARTS:,} lists and objects; split it into several "
+            "requests",
+        )  # fmt: skip
+
+
+def _work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
     try:
         given = decoders(online).body.decode(body)
     except msgspec.ValidationError as error:
@@ -257,40 +318,77 @@ def work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
     return _work(online, given, learn)
 
 
-def works_of_lines(online: OnlineModel, body: bytes, learn: bool) -> list[Work | HTTPError]:
-    """Decode each line of a body to work or an error; raise if no line is valid."""
-    found: list[Work | HTTPError]
-    try:
-        bodies = decoders(online).body.decode_lines(body)
-        found = [_or_refused(_work, online, given, learn) for given in bodies]
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        lines = [line for line in body.split(b"\n") if line.strip()]
-        found = [_or_refused(work_of, online, line, learn) for line in lines]
+class Refused(NamedTuple):
+    """Hold the status and the message of a refused line; an exception takes ten times as much."""
+
+    status: int
+    text: str
+
+
+def works_of_lines(
+    online: OnlineModel, body: bytes, learn: bool
+) -> list[Work | Refused | Exception]:
+    """Decode each line of a body to work, a refusal or a bug; raise if no line is valid."""
+    if body.count(b"\n") >= MOST_LINES + body.endswith(b"\n"):
+        raise HTTPError(
+            413, f"the body has more than {MOST_LINES:,} lines; split it into several requests"
+        )
+    _check_parts(body)
+    found = [_work_or_refused(online, line, learn) for line in body.split(b"\n") if line.strip()]
     if not found:
         raise HTTPError(422, "the body has no lines")
-    if isinstance(found[0], HTTPError) and not any(isinstance(work, Work) for work in found):
-        raise HTTPError(found[0].status, f"line 0: {found[0]}")
+    first = found[0]
+    if isinstance(first, Refused) and not any(isinstance(work, Work) for work in found):
+        raise HTTPError(first.status, f"line 0: {first.text}")
     return found
 
 
-def _or_refused(made: Callable[..., Work], online: OnlineModel, given: Any, learn: bool) -> Any:
+def _work_or_refused(online: OnlineModel, line: bytes, learn: bool) -> Work | Refused | Exception:
     try:
-        return made(online, given, learn)
+        return _work_of(online, line, learn)
     except HTTPError as error:
+        return Refused(error.status, str(error))
+    except Exception as error:
         return error
 
 
 def _work(online: OnlineModel, given: Any, learn: bool) -> Work:
     rows, labels = _content(online.columns, given)
-    return _made(online, given.id, rows, labels, learn)
+    work = _made(online, given.id, rows, labels, learn)
+    work.outputs = _wanted(online, given.outputs, learn)
+    return work
+
+
+def _wanted(online: OnlineModel, given: list[OutputTensor] | None, learn: bool) -> list[str] | None:
+    """Return the names of the outputs that a request asks for; None for all."""
+    if not given:
+        return None
+    names = list(dict.fromkeys(output.name for output in given))
+    known = [name for name in online.outputs if not learn or name != "probability"]
+    for name in names:
+        if name not in known:
+            raise HTTPError(
+                422, f"outputs: {name[:100]!r} is unknown; the model has {', '.join(known)}"
+            )
+    return names
 
 
 def _made(online: OnlineModel, id: str | None, rows: Any, labels: Any, learn: bool) -> Work:
+    if rows is not None and len(rows) > MOST_ROWS:
+        raise HTTPError(
+            413, f"rows: got {len(rows):,}, a request has at most {MOST_ROWS:,}; split it into "
+            "several requests",
+        )  # fmt: skip
     if not learn:
         if labels is not None:
             raise HTTPError(422, "labels: infer takes none; POST them to learn")
         if rows is None:
             raise HTTPError(422, "rows, row or inputs must be given")
+        if id is not None and len(rows) > MOST_WAITING:
+            raise HTTPError(
+                413, f"rows: {len(rows):,} would wait for their labels under one id, at most "
+                f"{MOST_WAITING:,} can; split them over several ids",
+            )  # fmt: skip
         return Work(online, id, online.columns.pack(rows), None, len(rows))
     if labels is None:
         raise HTTPError(422, "label or labels must be given")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -15,7 +16,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 
@@ -71,6 +72,27 @@ async def read_body(
     return b"".join(parts)
 
 
+def decompressed(body: bytes, encoding: bytes, most: int) -> bytes:
+    """Return the content of a body with a Content-Encoding; raise 413 if it is too large."""
+    encoding = encoding.strip().lower()
+    if encoding in (b"", b"identity"):
+        return body
+    if encoding not in (b"gzip", b"x-gzip", b"deflate"):
+        raise HTTPError(
+            415, "Content-Encoding must be gzip or deflate", {"Accept-Encoding": "gzip, deflate"}
+        )
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # reads the formats of gzip and zlib
+    try:
+        found = stream.decompress(body, most + 1)
+    except zlib.error as error:
+        raise HTTPError(400, f"the body cannot be decompressed: {error}") from None
+    if len(found) > most:
+        raise HTTPError(413, f"the decompressed body is larger than {most:,} bytes; split it")
+    if not stream.eof or stream.unused_data:
+        raise HTTPError(400, "the body cannot be decompressed: it must be one complete stream")
+    return found
+
+
 async def _receive(receive: Receive, seconds: float) -> MutableMapping[str, Any]:
     try:
         async with asyncio.timeout(seconds):
@@ -100,12 +122,7 @@ async def send_bytes(
 async def send_json(
     send: Send, value: Any, status: int = 200, headers: dict[str, str] | None = None
 ) -> None:
-    await send_bytes(send, status, _encode(value), headers=headers)
-
-
-async def send_lines(send: Send, values: list[Any]) -> None:
-    """Send values as NDJSON, one object per line."""
-    await send_bytes(send, 200, b"\n".join([*(_encode(value) for value in values), b""]), NDJSON)
+    await send_bytes(send, status, encode(value), headers=headers)
 
 
 # -- limits of connections -------------------------------------------------------------------------

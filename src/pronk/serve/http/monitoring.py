@@ -31,7 +31,7 @@ from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
 from pronk.serve.keyed import KeyedOnlineModel
 from pronk.serve.online import OnlineModel
 from pronk.serve.service import Service
-from pronk.serve.spec import HTTPError
+from pronk.serve.spec import HTTPError, Spec
 
 # -- one model -------------------------------------------------------------------------------------
 
@@ -43,21 +43,8 @@ def describe(online: OnlineModel, long: bool = False) -> dict[str, Any]:
         "name": online.name,
         "versions": [str(online.version)],
         "platform": "pronk",
-        "inputs": [
-            {
-                "name": column.name,
-                "datatype": {"number": "FP64", "boolean": "BOOL"}.get(column.kind, "BYTES"),
-                "shape": [-1],
-            }
-            for column in online.spec.column_list()
-        ],
-        "outputs": [
-            {
-                "name": "prediction",
-                "datatype": "FP64" if task == "regression" else _class_type(online),
-                "shape": [-1],
-            }
-        ],
+        "inputs": _inputs(online.spec),
+        "outputs": [_output(online, name) for name in online.outputs],
         "task": task,
         "algorithm": online.spec.algorithm,
         "rows": online.scores.rows,
@@ -72,6 +59,20 @@ def describe(online: OnlineModel, long: bool = False) -> dict[str, Any]:
         with online.lock:
             found |= _more(online)
     return found
+
+
+def _inputs(given: Spec) -> list[dict[str, Any]]:
+    types = {"number": "FP64", "boolean": "BOOL"}
+    found = [(column.name, types.get(column.kind, "BYTES")) for column in given.column_list()]
+    if given.key is not None:
+        found.insert(0, (given.key, "BYTES"))
+    return [{"name": name, "datatype": kind, "shape": [-1]} for name, kind in found]
+
+
+def _output(online: OnlineModel, name: str) -> dict[str, Any]:
+    classes = name == "prediction" and online.spec.task == "classification"
+    shape = [-1, -1] if name == "probability" else [-1]
+    return {"name": name, "datatype": _class_type(online) if classes else "FP64", "shape": shape}
 
 
 def _more(online: OnlineModel) -> dict[str, Any]:
@@ -225,6 +226,7 @@ class _Service:
             name: GaugeMetricFamily(f"pronk_model_{name}", text, labels=["model"])
             for name, text in (
                 ("rows", "Rows learned by a model"),
+                ("unpredicted", "Rows learned that are not scored: no label was known before"),
                 ("waiting", "Predictions waiting for their label"),
                 ("ready", "1 if the model can be used"),
                 ("version", "Sequence number of the last row learned"),
@@ -237,7 +239,7 @@ class _Service:
             "pronk_model_seconds", "Time of successful requests", labels=["model", "call"]
         )
         losses = GaugeMetricFamily(
-            "pronk_model_loss", "Mean loss of all rows so far", labels=["model", "metric"]
+            "pronk_model_loss", "Mean loss of all scored rows so far", labels=["model", "metric"]
         )
         changes = {
             name: CounterMetricFamily(f"pronk_model_{name}", text, labels=["model"])
@@ -248,6 +250,7 @@ class _Service:
         }
         for name, online in self.service.models.items():
             gauges["rows"].add_metric([name], online.scores.rows)
+            gauges["unpredicted"].add_metric([name], online.scores.unpredicted)
             gauges["waiting"].add_metric([name], online.waiting)
             gauges["ready"].add_metric([name], float(online.broken is None))
             gauges["version"].add_metric([name], online.version)
@@ -256,7 +259,7 @@ class _Service:
                 if latency := self.metrics.latencies.get((name, call)):
                     times.add_metric([name, call], latency.count, latency.sum)
             for metric, value in online.scores.metrics().items():
-                if value is not None and metric != "rows":
+                if value is not None and metric not in gauges:
                     losses.add_metric([name, metric], value)
             counts = _change_counts(online)
             for kind, family in changes.items():
@@ -346,6 +349,8 @@ class LiveStatus:
         return {
             "name": online.name,
             "rows": scores.rows,
+            "unpredicted": scores.unpredicted,
+            "metric": TITLES[name],
             "loss": metrics[name],
             "baseline": metrics[f"{name}_baseline"],
             "repeat_last": metrics[f"{name}_repeat_last"],
@@ -376,11 +381,10 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         "points": points,
         "ready": online.broken is None,
         "reason": online.broken,
-        "metric": TITLES[scores.names[0]],
         "naive": "mean of the labels so far" if regression else "most frequent label so far",
         "notes": scores.notes(),
         "curve": {
-            "ends": ends.tolist(),
+            "ends": (ends + scores.unpredicted).tolist(),
             "loss": finite(means[:, 0]),
             "baseline": finite(means[:, 1]),
             "repeat_last": finite(means[:, 2]),

@@ -46,8 +46,12 @@ def _body(learn: bool) -> dict[str, Any]:
     }
     if learn:
         found |= {"label": _LABEL, "labels": {"type": "array", "items": _LABEL, "minItems": 1}}
-    else:
-        found |= {"outputs": {}}
+    output = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    found["outputs"] = {
+        "type": ["array", "null"],
+        "items": output,
+        "description": "names of the outputs to be sent; all by default",
+    }
     found["parameters"] = {}
     return {"type": "object", "additionalProperties": False, "properties": found}
 
@@ -61,7 +65,8 @@ def _answers(*codes: tuple[str, str, Any]) -> dict[str, Any]:
         ("403", "the token does not have the scope"), ("404", "no such model or id"),
         ("405", "the method is not allowed"), ("408", "the body was not complete in time"),
         ("409", "the name is taken"), ("410", "the answer is no longer stored"),
-        ("413", "the body is too large"), ("422", "the content of the body is invalid"),
+        ("413", "the body is too large"),
+        ("415", "the encoding is unknown"), ("422", "the content of the body is invalid"),
         ("429", "too many rows are waiting"), ("503", "the model or the server is not available"),
         ("507", "the disk is full; nothing was learned"),
     ]  # fmt: skip

@@ -50,14 +50,15 @@
         const button = element("button", { type: "button", title: model.name }, model.name);
         button.addEventListener("click", () => choose(model.name));
         const row = element("tr", {}, element("th", { scope: "row" }, button));
-        for (let i = 0; i < 9; i++) row.append(element("td"));
+        for (let i = 0; i < 10; i++) row.append(element("td"));
         row.dataset.name = model.name;
         return row;
       }));
     }
     models.forEach((model, i) => {
       const row = $("models").rows[i];
-      const cells = [whole(model.rows), number(model.loss), number(model.baseline), number(model.repeat_last),
+      const left = model.unpredicted ? ` (${whole(model.unpredicted)} not scored)` : "";
+      const cells = [whole(model.rows) + left, model.metric, number(model.loss), number(model.baseline), number(model.repeat_last),
         whole(model.waiting), whole(model.alarms), number(model.p50), number(model.p99), model.version];
       cells.forEach((text, k) => { row.cells[k + 1].textContent = text; });
       row.className = model.name === chosen ? "chosen" : "";
@@ -85,7 +86,7 @@
     const width = svg.clientWidth || 600, height = svg.clientHeight || 280;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     if (!ends.length) {
-      svg.replaceChildren(drawn("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no labels yet"));
+      svg.replaceChildren(drawn("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no row scored yet"));
       return;
     }
     const all = [...loss, ...baseline, ...repeat].filter((v) => v !== null);
@@ -128,7 +129,7 @@
     }
     svg.replaceChildren(...parts);
     $("caption").replaceChildren(
-      element("span", { className: "key" }, `${model.name}: ${model.metric}`),
+      element("span", { className: "key" }, model.name),
       element("span", { className: "key base" }, model.naive),
       element("span", { className: "key repeat" }, "last known label"),
       ...(model.events.length ? [element("span", { className: "key event" }, "changes")] : []),
@@ -140,8 +141,10 @@
     $("detail").hidden = !model;
     if (!model) return;
     $("name").textContent = model.name;
+    $("metric").textContent = `${model.metric[0].toUpperCase()}${model.metric.slice(1)} along the stream`;
     $("what").textContent = model.ready
-      ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points`
+      ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points, version ${model.version}, `
+        + `${whole(model.waiting)} predictions awaiting labels`
       : `not available: ${model.reason}`;
     curve(model);
     $("notes").replaceChildren(...model.notes.map((text) => element("p", { className: "note" }, text)));

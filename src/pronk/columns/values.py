@@ -1,15 +1,16 @@
 """Convert values of any origin to numbers: those of files, frames, Python lists and JSON.
 
-This module and `pronk.data.dates` are the only places that decide what a value means. Readers of
+This module and `pronk.columns.dates` are the only places that decide what a value means. Readers of
 files, frames and the service call them, so that a value is the same wherever it comes from. The
 kind of a column is one of:
 
-    number      a number
+    number      a number; as text also an amount, as $1,234.50 (`pronk.columns.spelling`)
     boolean     1 or 0; as text one of true, True, TRUE, 1, false, False, FALSE, 0
     category    a number computed from the text of the category; 1, 1.0, "1" and "1.0" are the
-                category "1", and True, "True" and "true" the category "true"; "01" differs from "1"
+                category "1", and True, "True" and "true" the category "true"; "01" is another one.
+                Composed and decomposed accents are the same (NFC)
     time        seconds since 1970. A moment with an offset or a time zone is converted to UTC, one
-                without is not converted. Spellings in text: `pronk.data.dates`.
+                without is not converted. Spellings in text: `pronk.columns.dates`.
     date        a time without a time of day
     clock       a time of any day, in seconds since midnight
 
@@ -30,7 +31,8 @@ import datetime
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -39,10 +41,9 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
+from pronk.columns.dates import CLOCK, DATE, ISO, TIME, read, read_one
+from pronk.columns.spelling import loosely, number_of, numbers_in_text
 from pronk.core.checks import no_label
-from pronk.data.dates import CLOCK, DATE, ISO, TIME, read, read_one
-from pronk.data.errors import StreamError
-from pronk.data.source import BAD
 
 Array = NDArray[np.float64]
 
@@ -98,13 +99,15 @@ def kind_of(type_: pa.DataType) -> str:
 def as_numbers(values: pa.Array, kind: str, order: str = ISO) -> Array:
     """Convert a column of a kind to float64; missing values and unreadable times are NaN.
 
-    ``order`` is how dates with the year last are read, see `pronk.data.dates`.
+    ``order`` is how dates with the year last are read, see `pronk.columns.dates`.
     """
     if kind == CATEGORY:
         return codes(values)
     if kind == BOOLEAN:
         return truths(values)
     values = _with_nulls(values) if is_text(values.type) else values
+    if kind == NUMBER and is_text(values.type):
+        return numbers(numbers_in_text(values)[0])
     if kind == NUMBER and not pa.types.is_temporal(values.type):
         return numbers(values)
     if is_text(values.type):
@@ -189,24 +192,6 @@ def column_of(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values])
 
 
-def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
-    """Return a batch with the given columns and types, which a later file may lack."""
-    if batch.schema.names == list(types) and batch.schema.types == list(types.values()):
-        return batch
-    columns = []
-    for name, kind in types.items():
-        if name == BAD and batch.schema.get_field_index(name) < 0:
-            columns.append(pa.nulls(batch.num_rows, kind))
-            continue
-        if batch.schema.get_field_index(name) < 0:
-            raise StreamError(f"a file has no column {name!r}, as the files before it")
-        column = batch.column(name)
-        if kind == pa.float64() and column.type != kind:
-            column = column.cast(kind, safe=False)
-        columns.append(column if column.type == kind else column.cast(kind))
-    return pa.record_batch(columns, names=list(types))
-
-
 # -- missing values ------------------------------------------------------------------------------
 
 
@@ -272,29 +257,26 @@ def as_number(value: Any, kind: str, order: str = ISO) -> float:
     if kind == BOOLEAN:
         return float(_BOOLEANS.get(value, math.nan))
     if kind == NUMBER:
-        return number_of(value) if reads_as_number(value) else math.nan
+        try:
+            return loosely(value)
+        except ValueError:
+            return math.nan
     return read_one(value, kind, order)
 
 
-def word_reader(type_: pa.DataType, decimal: str) -> Callable[[str], Any]:
+def word_reader(type_: pa.DataType, decimal: str, loose: bool = False) -> Callable[[str], Any]:
     """Return the function that reads one word as a value of a type; it raises ValueError.
 
-    It reads what Arrow reads: 1_0 and digits of other scripts are numbers only to Python.
+    It reads what Arrow reads: 1_0 and digits of other scripts are numbers only to Python. With
+    ``loose`` it also reads amounts, see `pronk.columns.spelling`.
     """
     if pa.types.is_floating(type_):
-        return lambda word: number_of(word, decimal)
+        return lambda word: (loosely if loose else number_of)(word, decimal)
     if pa.types.is_integer(type_):
         return _whole
     if pa.types.is_boolean(type_):
         return _truth
     return lambda word: word
-
-
-def number_of(word: str, decimal: str = ".") -> float:
-    """Return the number that a word spells; raise ValueError if it spells none."""
-    if "_" in word or not word.isascii() or (decimal == "," and "." in word):
-        raise ValueError(word)
-    return float(word.replace(decimal, "."))
 
 
 def _whole(word: str) -> int:
@@ -318,28 +300,42 @@ def reads_as_number(value: Any) -> bool:
     return True
 
 
-def mostly_numbers(words: pa.Array, decimal: str) -> bool:
-    """Return whether more than half of some text spells numbers."""
-    good = total = 0
-    for item in words.drop_null().value_counts().to_pylist():
-        total += item["counts"]
+def spelled_numbers(words: Iterable[str], decimal: str) -> set[float]:
+    """Return the numbers that some words spell; other words are left out."""
+    found = set()
+    for word in words:
         try:
-            number_of(item["values"], decimal)
+            found.add(number_of(word, decimal))
         except ValueError:
             continue
-        good += item["counts"]
-    return 2 * good > total
+    return found
+
+
+def without_numbers(column: pa.ChunkedArray, numbers: set[float], decimal: str) -> pa.ChunkedArray:
+    """Return a column of a CSV file without some numbers, and without text that spells them."""
+    type_ = column.type
+    if is_text(type_):
+        words = column.drop_null().unique().to_pylist()
+        found = [word for word in words if spelled_numbers([word], decimal) & numbers]
+        gaps = compute.is_in(column, pa.array(found, type_))
+    elif pa.types.is_floating(type_) or pa.types.is_integer(type_):
+        values = compute.cast(column, pa.float64(), safe=False)
+        gaps = compute.is_in(values, pa.array(sorted(numbers)))
+    else:
+        return column
+    return compute.if_else(gaps, pa.scalar(None, type_), column)
 
 
 @lru_cache(maxsize=1 << 16)
 def code(category: str) -> float:
     """Return the number of a category, 52 bits of a hash of its text: the same on every machine."""
-    digest = hashlib.blake2b(_spelled(category).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(spelled(category).encode(), digest_size=8).digest()
     return float(int.from_bytes(digest, "little") >> 12)
 
 
-def _spelled(word: str) -> str:
-    """Return the one spelling of a category: 1 for 1.0, true for True."""
+def spelled(word: str) -> str:
+    """Return the one spelling of a category: 1 for 1.0, true for True, composed accents (NFC)."""
+    word = unicodedata.normalize("NFC", word)
     match = _NUMERAL.fullmatch(word)
     if match is None:
         return _TRUTHS.get(word, word)
@@ -464,9 +460,13 @@ def _seconds_of(value: Any, kind: str, order: str) -> float | None:
 
 
 def _moment(value: Any) -> float | None:
-    """Return the seconds since 1970 of a datetime, or a pandas Timestamp, in nanoseconds."""
+    """Return the seconds since 1970 of a datetime or a pandas Timestamp; None: needs a table."""
     if hasattr(value, "unit"):
-        return float(value.value // 1000) / 1e6 if value.value >= 0 else None
+        try:
+            nanoseconds = value.value
+        except OverflowError:  # before 1677 or after 2262
+            return None
+        return float(nanoseconds // 1000) / 1e6 if nanoseconds >= 0 else None
     days = value.toordinal() - _FIRST_DAY
     return float((days * 86400 + _second(value)) * 10**6 + value.microsecond) / 1e6
 

@@ -1,10 +1,10 @@
 """Convert frames, tables and arrays to rows of numbers.
 
 A `Layout` describes the columns of a model: their names, if they have any, their kinds
-(`pronk.data.values`), and how their dates are read (`pronk.data.dates`). It is decided by the types
-of the first rows, and whether text is dates by its first value, so that the number of rows per call
-does not matter. Later columns are matched by name, in any order; columns that the model does not
-have are ignored.
+(`pronk.columns.values`), and how their dates are read (`pronk.columns.dates`). It is decided by the
+types of the first rows, and whether text is dates by its first value, so that the number of rows
+per call does not matter. Later columns are matched by name, in any order; columns that the model
+does not have are ignored.
 
 In an array of numbers a category is its code and a time its seconds, as `FileStream` returns them.
 """
@@ -21,9 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from pronk.core.checks import did_you_mean, no_label
-from pronk.data.dates import DATE, ISO, ORDERS, decide
-from pronk.data.values import (
+from pronk._interrupts import deferred_interrupts
+from pronk.columns.dates import DATE, ISO, ORDERS, decide
+from pronk.columns.spelling import is_amount
+from pronk.columns.values import (
+    BOOLEAN,
     CATEGORY,
     KINDS,
     NUMBER,
@@ -39,9 +41,13 @@ from pronk.data.values import (
     row_of_frame,
     unread,
 )
-from pronk.estimators.inputs import check_not_lazy
+from pronk.core.checks import check_not_lazy, did_you_mean, no_label
 
 Array = NDArray[np.float64]
+
+
+#: Types of cells that need no table.
+_NUMBER_TYPES = {int, float, np.float64, np.float32, np.int64, np.int32}
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Layout:
         unknown = set(self.kinds) - set(KINDS)
         if unknown:
             raise ValueError(f"kinds must be among {', '.join(KINDS)}; got {unknown.pop()!r}")
+        if not all(isinstance(name, str) for name in self.names or ()):
+            raise ValueError("names must be text")
         if self.names is not None and len(self.names) != len(self.kinds):
             raise ValueError(f"{len(self.names)} names for {len(self.kinds)} columns")
 
@@ -95,7 +103,11 @@ class Layout:
                 "x is a dict, but the columns of this model have no names: give a vector"
             )
         named = {str(name): value for name, value in x.items()}
-        if not named.keys() & set(self.names):
+        absent = [name for name in self.names if name not in named]
+        others = [name for name in named if name not in self.names]
+        if absent and others and (close := did_you_mean(absent[0], others)):
+            raise ValueError(f"x has no column {absent[0]!r}{close}")
+        if len(absent) == len(self.names):
             raise ValueError(f"x has none of the columns {', '.join(self.names[:8])}")
         row = row_of_dict(named, self.names, self.kinds, self.orders)
         return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
@@ -135,8 +147,12 @@ def layout_of(
     orders = [ISO] * len(kinds)
     for j, field in enumerate(table.schema if table is not None else ()):
         if table is not None and j not in places and is_text(field.type):
-            found = decide(_first_value(table.column(j)), dates)
-            kinds[j], orders[j] = (CATEGORY, ISO) if found is None else found[:2]
+            first = _first_value(table.column(j))
+            found = decide(first, dates)
+            amount = len(first) > 0 and is_amount(first[0].as_py())
+            kinds[j], orders[j] = (NUMBER if amount else CATEGORY, ISO)
+            if found is not None:
+                kinds[j], orders[j] = found[:2]
         _check_kind(field, automatic or j in places or kinds[j] != CATEGORY)
     for place in places:
         kinds[place] = CATEGORY
@@ -188,10 +204,41 @@ def _check_kind(field: Any, named: bool) -> None:
 
 
 def whole(X: Any) -> Any:
-    """Return X, or the table of a stream of Arrow batches, which can be read only once."""
+    """Return X, or the table of a list of dicts, or of Arrow batches that can be read once."""
+    if _are_dicts(X):
+        return as_table(X)
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
         return pa.table(X)
     return X
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows of a frame, a table, an array or a list of rows."""
+    shape = getattr(X, "shape", None)
+    if shape:
+        return int(shape[0])
+    check_not_lazy(X)
+    if hasattr(X, "num_rows"):
+        return int(X.num_rows)
+    return len(X) if hasattr(X, "__len__") else len(np.asarray(X))
+
+
+def is_table(X: Any) -> bool:
+    """Return whether X has columns of several kinds or names: no array or list of numbers."""
+    if type(X) is np.ndarray:
+        return X.dtype.kind in "OUSMm"
+    if hasattr(X, "toarray") or hasattr(X, "__array_interface__"):
+        return False
+    if hasattr(X, "iloc") or hasattr(X, "to_arrow") or hasattr(X, "__arrow_c_stream__"):
+        return True
+    if hasattr(X, "column_names") or _are_dicts(X) or hasattr(X, "collect_schema"):
+        return True
+    if not isinstance(X, list | tuple):
+        return False
+    return any(
+        isinstance(row, list | tuple) and any(type(cell) not in _NUMBER_TYPES for cell in row)
+        for row in X
+    )
 
 
 def as_table(X: Any) -> pa.Table | None:
@@ -206,14 +253,21 @@ def as_table(X: Any) -> pa.Table | None:
             X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
         X = _without_periods(X)
         try:
-            return pa.Table.from_pandas(X, preserve_index=False)
+            with deferred_interrupts():  # comparing dtypes, NumPy drops what a signal raises
+                return pa.Table.from_pandas(X, preserve_index=False)
         except (pa.ArrowException, OverflowError) as error:
             raise ValueError(f"X has a column of mixed values: {_first_line(error)}") from None
     if hasattr(X, "to_arrow"):  # polars
         return X.to_arrow()
     if hasattr(X, "__arrow_c_stream__"):
         return pa.table(X)
+    if _are_dicts(X):
+        names = dict.fromkeys(str(name) for row in X for name in row)
+        named = [{str(name): value for name, value in row.items()} for row in X]
+        return pa.table({name: _listed([row.get(name) for row in named]) for name in names})
     values = None if hasattr(X, "toarray") else np.asarray(X)
+    if values is not None and values.dtype.kind == "U" and isinstance(X, list | tuple):
+        values = np.array(X, dtype=object)  # numbers stay numbers beside text
     if values is None or values.ndim != 2 or values.dtype.kind in "biuf":
         return None
     columns = [_column(values[:, j]) for j in range(values.shape[1])]
@@ -233,9 +287,16 @@ def _without_periods(X: Any) -> Any:
 
 def _column(values: NDArray[Any]) -> pa.Array:
     """Convert a column of objects or text to Arrow; a mixture of numbers and text is text."""
-    if values.dtype.kind == "M":
-        return pa.array(values)
-    return column_of([None if no_label(value) else value for value in values.tolist()])
+    return pa.array(values) if values.dtype.kind == "M" else _listed(values.tolist())
+
+
+def _listed(values: list[Any]) -> pa.Array:
+    return column_of([None if no_label(value) else value for value in values])
+
+
+def _are_dicts(X: Any) -> bool:
+    """Return whether X is a list of rows that are dicts."""
+    return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], Mapping)
 
 
 def as_array(X: Any) -> Array:
@@ -252,6 +313,8 @@ def as_array(X: Any) -> Array:
 
 def has_names(X: Any) -> bool:
     """Return whether X has named columns, and all names are text."""
+    if _are_dicts(X):
+        return True
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
     return bool(names) and all(isinstance(name, str) for name in names)
 
@@ -264,13 +327,13 @@ def _values(column: Any, kind: str, order: str, name: Any, fills: bool) -> Array
     except (pa.ArrowException, KeyError, AttributeError):
         row, value = _first_of_another_kind(column, kind)
         raise _another_kind(name, row, value, kind) from None
-    if kind in (*NUMERIC, CATEGORY):
+    if kind in (BOOLEAN, CATEGORY):
         return found
     failed = unread(column, found)
     if failed.any():
         row = int(failed.argmax())
         error = _another_kind(name, row, column[row].as_py(), kind)
-        if not fills:
+        if not fills or kind == NUMBER:
             raise error
         warnings.warn(f"{error}; {failed.sum()} such values are treated as missing", stacklevel=2)
     if kind == DATE and has_hours(found).any():

@@ -11,7 +11,7 @@
 
 "onehot" assigns slots in the order in which categories appear. When all slots are assigned, a
 further category is a vector of random signs over all slots, of the same length, drawn from the
-category's code (see `pronk.data.values`): two such vectors have an inner product of
+category's code (see `pronk.columns.values`): two such vectors have an inner product of
 0 +- 1/sqrt(slots) of their squared length, so that categories beyond the slots are nearly at
 distance 1 too and none coincide. "hash" derives the slot from the category's code, so that
 different categories may share a slot. Both remember at most `MOST_CATEGORIES` categories.
@@ -23,17 +23,17 @@ stream into blocks differently changes nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.columns.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
+from pronk.columns.scaling import Scaler
+from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 from pronk.core.state import Numbers, Sizes, load_part, require
-from pronk.data.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
-from pronk.data.scaling import Scaler
-from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,9 @@ ENCODINGS = ("onehot", "hash")
 #: Slots per categorical column, and categories per column that are remembered.
 SLOTS, MOST_CATEGORIES = 32, 4096
 #: Seconds since 1970 beyond any calendar.
-_FARTHEST = 1e15
+FARTHEST = 1e15
+#: Rows that are added at a time.
+_BLOCK = 1024
 _HEIGHT = np.sqrt(0.5)
 _DAY = 86400.0
 
@@ -50,7 +52,7 @@ class Means:
     """Replace NaN by the mean of its column so far.
 
     >>> import numpy as np
-    >>> from pronk.data.preparation import Means
+    >>> from pronk.columns.preparation import Means
     >>> print(Means().learn_transform(np.array([[np.nan], [4.0], [6.0], [np.nan]]))[:, 0])
     [0. 4. 6. 5.]
     """
@@ -62,12 +64,30 @@ class Means:
         """Learn the rows and return them filled in, each by the rows up to itself."""
         if self.sums is None:
             self.sums = np.zeros((2, X.shape[1]))
+        if not np.isnan(X.min()):
+            self.sums = self.plus(X).sums
+            return X
         known = ~np.isnan(X)
         # The carried sums are the first term, so that any cut adds in the same order.
         values = np.cumsum(np.concatenate([self.sums[:1], np.where(known, X, 0.0)]), axis=0)[1:]
         counts = self.sums[1] + np.cumsum(known, axis=0)
         self.sums = np.stack([values[-1], counts[-1]])
         return np.where(known, X, values / np.maximum(counts, 1.0))
+
+    def plus(self, X: Array) -> Means:
+        """Return the means after rows without a gap, added in the same order."""
+        after = Means()
+        sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+        if len(X) == 1:
+            after.sums = sums + 1.0  # the counts; the sums are replaced
+            np.add(sums[:1], X, out=after.sums[:1])
+            return after
+        after.sums = sums = sums.copy()
+        sums[1] += len(X)
+        for start in range(0, len(X), _BLOCK):
+            part = np.concatenate([sums[:1], X[start : start + _BLOCK]])
+            sums[0] = np.cumsum(part, axis=0)[-1]
+        return after
 
     def transform(self, X: Array) -> Array:
         """Return the rows filled in; changes nothing."""
@@ -79,7 +99,7 @@ class Categories:
     """Convert one column of category codes to ``slots`` columns.
 
     >>> import numpy as np
-    >>> from pronk.data.preparation import Categories
+    >>> from pronk.columns.preparation import Categories
     >>> print(Categories(3).learn_transform(np.array([8.0, 5.0, 8.0, 7.0])).argmax(1))
     [0 1 0 2]
     """
@@ -147,7 +167,7 @@ class Times:
     """Convert seconds since 1970, or since midnight, to circles and days since the first row.
 
     >>> import numpy as np
-    >>> from pronk.data.preparation import Times
+    >>> from pronk.columns.preparation import Times
     >>> noon = 86400.0 * np.array([[0.5], [1.5]])
     >>> days, circles = Times(["time"]).learn_transform(noon)
     >>> print(days[:, 0], circles[0, :2].round(3))
@@ -227,8 +247,8 @@ class Preparation:
     Parameters
     ----------
     scaler : Scaler
-        For the columns that are numbers.
-    kinds : kinds of the columns; see `pronk.data.values`
+        For the columns that are numbers, or with ``times_only`` for the days of times.
+    kinds : kinds of the columns; see `pronk.columns.values`
     missing : "error" or "mean"
     slots, encoding : for each categorical column
     """
@@ -240,6 +260,7 @@ class Preparation:
         missing: str = "error",
         slots: int = SLOTS,
         encoding: str = "onehot",
+        times_only: bool = False,
     ) -> None:
         self.scaler = scaler
         self.kinds = list(kinds)
@@ -249,6 +270,7 @@ class Preparation:
         self.timed = [j for j, kind in enumerate(self.kinds) if kind not in (*NUMERIC, CATEGORY)]
         self.encoders = [Categories(slots, encoding) for _ in self.categorical]
         self.times = Times([self.kinds[j] for j in self.timed]) if self.timed else None
+        self._scaled_from = len(self.numbers) if times_only else 0
 
     def learn_transform(self, X: Array) -> Array:
         """Learn the rows and return those of the learner."""
@@ -257,7 +279,7 @@ class Preparation:
         if numbers.shape[1]:
             if self.means is not None:
                 numbers = self.means.learn_transform(numbers)
-            numbers = self.scaler.learn_transform(numbers)
+            numbers = self._scaled(numbers, self.scaler.learn_transform)
         encoders = zip(self.categorical, self.encoders, strict=True)
         slots = [encoder.learn_transform(X[:, j]) for j, encoder in encoders]
         return self._joined(numbers, slots, times)
@@ -269,10 +291,17 @@ class Preparation:
         if numbers.shape[1]:
             if self.means is not None:
                 numbers = self.means.transform(numbers)
-            numbers = self.scaler.transform(numbers)
+            numbers = self._scaled(numbers, self.scaler.transform)
         encoders = zip(self.categorical, self.encoders, strict=True)
         slots = [encoder.transform(X[:, j]) for j, encoder in encoders]
         return self._joined(numbers, slots, times)
+
+    def _scaled(self, numbers: Array, scale: Callable[[Array], Array]) -> Array:
+        """Return the columns with those scaled that are to be."""
+        first = self._scaled_from
+        if first == 0 or numbers.shape[1] == first:
+            return numbers if first else scale(numbers)
+        return np.hstack([numbers[:, :first], scale(np.ascontiguousarray(numbers[:, first:]))])
 
     def _numbers(self, X: Array, times: tuple[Array, Array] | None) -> Array:
         """Return the columns to scale: the numbers, and the days of times."""
@@ -326,7 +355,8 @@ class Preparation:
         dated = 0 if self.times is None else len(self.times.dated)
         columns = len(self.numbers) + dated
         sizes = load_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
-        require(sizes.get("columns", columns) == columns, "scaler does not fit the columns")
+        scaled = columns - self._scaled_from
+        require(sizes.get("columns", scaled) == scaled, "scaler does not fit the columns")
         means = state["means"]
         require(means is None or self.means is not None, "means are unknown")
         if self.means is not None and means is not None:
@@ -338,7 +368,7 @@ class Preparation:
         if self.times is not None and first is not None:
             fit = isinstance(first, np.ndarray) and first.shape == (len(self.timed),)
             require(fit and first.dtype == np.float64, "first_times do not fit the columns")
-            require(not (np.abs(first) > _FARTHEST).any(), "first_times are out of range")
+            require(not (np.abs(first) > FARTHEST).any(), "first_times are out of range")
             self.times.first = np.array(first)
 
     def _restore_categories(self, listed: Any) -> None:
@@ -438,8 +468,9 @@ def notes(columns: Sequence[dict[str, Any]]) -> list[str]:
             )
         if "unread" in found:
             rows, row, value = (found["unread"][key] for key in ("rows", "first", "value"))
+            what = "number" if found["kind"] == NUMBER else "date or time"
             found_notes.append(
-                f"{column} does not read as a date or time in {rows:,} rows, treated as missing: "
+                f"{column} does not read as a {what} in {rows:,} rows, treated as missing: "
                 f"first {value[:40]!r} at row {row} (counting from 0)"
             )
         if "hours" in found:

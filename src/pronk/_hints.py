@@ -1,0 +1,18 @@
+"""Hints after unknown names; loads nothing else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(
+    name: object, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6
+) -> str:
+    """Return a hint to append: the nearest known name, or ``otherwise`` if none is near.
+
+    >>> did_you_mean("logstic", ["hinge", "logistic"])
+    "; did you mean 'logistic'?"
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else otherwise

@@ -1,0 +1,654 @@
+"""`Prepared`: a learner and the preparation of its columns, as one estimator.
+
+`LearnerCall` passes prepared rows to the learner, with scaled targets and with rows that have no
+label; `Prepared` converts frames and arrays to rows, prepares them, and calls it.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.columns.dates import DATES
+from pronk.columns.frames import Layout, count_rows, layout_of, whole
+from pronk.columns.model import Columns, Options, one_vector, table_of_dict
+from pronk.core.checks import labelled_runs, without_gaps
+from pronk.core.state import require
+from pronk.estimators import files
+from pronk.estimators.calls import all_or_nothing, own_lock
+from pronk.estimators.estimator import as_html
+from pronk.estimators.families import TimedLearner
+from pronk.estimators.inputs import (
+    Parameters,
+    check_given,
+    check_length,
+    check_targets,
+    check_weights,
+    missing_labels,
+    with_times,
+)
+from pronk.estimators.targets import ScaledTargets, joined, scales_targets
+from pronk.estimators.waiting import Kept, Line
+
+Array = NDArray[np.float64]
+
+
+def has(name: str) -> Callable[[Any], bool]:
+    """Return the check whether the learner has a method, for scikit-learn's `available_if`."""
+    return lambda self: hasattr(self.__dict__.get("learner_", self.learner), name)
+
+
+def _delegated(name: str, words: str) -> Any:
+    """Return a method that calls the learner's on prepared rows, if the learner has it."""
+
+    def method(self: Prepared, X: Any, *more: Any, **options: Any) -> Any:
+        self._check_fitted()
+        with own_lock(self):
+            return getattr(self.learner_, name)(self._transformed(X), *more, **options)
+
+    method.__name__, method.__doc__ = name, words
+    return available_if(has(name))(method)
+
+
+class LearnerCall:
+    """Pass prepared rows to a learner, with the scaling of its targets if there is one.
+
+    ``learner`` is the learner after the call: during the first rows, scaled targets replace it.
+    """
+
+    def __init__(self, blank: Any, learner: Any, targets: ScaledTargets | None) -> None:
+        self.learner = learner
+        self._targets = targets
+        if targets is not None:
+            targets.blank, targets.inner = blank, learner
+
+    def learn(self, X: Array, y: Any, options: dict[str, Any], predicts: bool) -> Any:
+        """Learn the rows; return predictions made before, if ``predicts``."""
+        if self._targets is None:
+            method = self.learner.predict_then_learn if predicts else self.learner.partial_fit
+            return method(X, y, **options)
+        answer = self._targets.learn(X, y, options)
+        self.learner = self._targets.inner
+        return answer
+
+    def learn_labelled(
+        self,
+        X: Array,
+        y: NDArray[Any],
+        missing: NDArray[np.bool_],
+        options: dict[str, Any],
+        predicts: bool,
+    ) -> Any:
+        """Learn the rows that have a label; predict the others without learning."""
+        output = options.get("output", "label")
+        if output == "decision":
+            row = int(np.argmax(missing))
+            raise ValueError(
+                f"y has no label (None or NaN) at row {row} (counting from 0), which "
+                "output='decision' needs; leave the row out"
+            )
+        if not hasattr(self.learner, "decision_function"):
+            known = y.copy()
+            known[missing] = 0.0
+            check_targets(known, len(known))  # an error names the row of the call, not of a run
+        weights, answers, classes = options.get("sample_weight"), [], []
+        for rows, unlabelled in labelled_runs(missing):
+            own = options if weights is None else {**options, "sample_weight": weights[rows]}
+            if unlabelled and predicts:
+                answers.append(self.predicted(X[rows], y.shape[1:], own))
+            elif not unlabelled:
+                answers.append(self.learn(X[rows], without_gaps(y[rows]), own, predicts))
+            classes.append(self._classes())
+        if not predicts:
+            return None
+        if output in ("probability", "both"):
+            return with_all_classes(answers, classes)
+        return joined(answers)
+
+    def predicted(self, X: Array, outputs: tuple[int, ...], options: dict[str, Any]) -> Any:
+        """Predict rows without learning, in the form that `learn` returns."""
+        if hasattr(self.learner, "decision_function"):
+            return self._predicted_labels(X, options.get("output", "label"))
+        coverage = options.get("interval")
+        if not self.learner.__sklearn_is_fitted__():
+            values = np.zeros((len(X), *outputs))
+            return values if coverage is None else (values, np.full((*values.shape, 2), np.nan))
+        answer = self.learner.predict(X, **self._next)
+        if coverage is not None:
+            answer = answer, self.learner.predict_interval(X, coverage, **self._next)
+        return answer if self._targets is None else self._targets.answer_in_unit_of_y(answer)
+
+    @property
+    def _next(self) -> dict[str, bool]:
+        """The option of `predict` for rows of a stream that have no label."""
+        return {"ahead": False} if self._looks_ahead else {}
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether `predict` has the parameter ``ahead``."""
+        return bool(getattr(self.learner, "_looks_ahead", False))
+
+    def _predicted_labels(self, X: Array, output: str) -> Any:
+        known = self.learner.__sklearn_is_fitted__()
+        named = self.learner.predict(X, **self._next) if known else np.full(len(X), None)
+        if output == "label":
+            return named
+        shares = np.empty((len(X), 0))
+        if known:
+            shares = self.learner.predict_proba(X, **self._next)
+        return shares if output == "probability" else (named, shares)
+
+    def _classes(self) -> NDArray[Any]:
+        fitted = hasattr(self.learner, "decision_function") and self.learner.__sklearn_is_fitted__()
+        return self.learner.classes_ if fitted else np.empty(0)
+
+
+def with_all_classes(answers: list[Any], classes: list[NDArray[Any]]) -> Any:
+    """Return probabilities with a column per class of the last answer.
+
+    A class that was not known yet has probability 0; a row before all classes has NaN.
+    """
+    paired = isinstance(answers[0], tuple)
+    widened = []
+    for answer, known in zip(answers, classes, strict=True):
+        shares = answer[1] if paired else answer
+        wide = np.full((len(shares), len(classes[-1])), 0.0 if len(known) else np.nan)
+        wide[:, np.isin(classes[-1], known)] = shares
+        widened.append((answer[0], wide) if paired else wide)
+    return joined(widened)
+
+
+#: The attributes that hold what was learned.
+HELD = (
+    *("_columns", "_last_row", "_targets", "learner_"),
+    *("n_features_in_", "feature_names_in_", "training_record_"),
+)
+
+
+class Prepared(Parameters):
+    """Learn from tables with text, categories, dates, times, missing values and any scale.
+
+    The first rows decide the kinds of the columns; later columns are matched by name. Every column
+    is prepared online, by the rows so far, and cutting the stream into calls differently changes
+    nothing. X may be a pandas or polars frame, an Arrow table or a NumPy array. `pronk run` uses
+    this class: a model written by ``--save`` accepts the same frames.
+
+    All methods of the learner are available: probabilities, intervals, ``score``, ``GridSearchCV``
+    (parameters of the learner are ``learner__alpha``), ``clone``, ``save``, and river by
+    `pronk.compat.river.wrap`.
+
+    Parameters
+    ----------
+    learner : a pronk learner
+        A copy of it learns, ``learner_``.
+    scale : "auto", "minmax", "standard", "robust" or "none"
+        How numbers are scaled; "auto" is minmax, and none for a learner that scales itself.
+    missing : "mean" or "error"
+        How to treat a missing value: fill in the mean of its column so far, or raise an error. Text
+        such as "" and "NA" is missing too, see `pronk.columns.values`.
+    categorical : "auto" or sequence of names or column numbers
+        Columns that hold categories; "auto": all text that is not dates. In an array of numbers
+        each number is a category.
+    encoding : "onehot" or "hash"
+        How a category gets its slot: in the order in which categories appear, or by a hash, so that
+        different categories may share one.
+    slots : int, default 32
+        Columns that a categorical column becomes. If it has more categories, the later ones are
+        distinguished by random signs over all slots, less well than by a slot each.
+    dates : "auto", "dayfirst", "monthfirst" or "iso"
+        How dates in text that have the year last are read, as 01/02/2015: "auto" decides by the
+        first value of a column, "iso" treats them as text; see `pronk.columns.dates`.
+    scale_target : "auto", "standard" or "none"
+        Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
+        (see `pronk.columns.scaling`); "auto" does it unless the learner scales targets itself. The
+        learner's own outputs, such as ``certificate()``, are then in these units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pronk
+    >>> hours = pd.date_range("2024-01-01", periods=3000, freq="h")
+    >>> city = np.where(np.arange(3000) % 3 == 0, "Rome", "Oslo")
+    >>> frame = pd.DataFrame({"time": hours, "city": city})
+    >>> turn = 2 * np.pi * (hours.hour.to_numpy() - 9) / 24
+    >>> warm = 10 + 5 * np.sin(turn) + 8 * (city == "Rome")
+    >>> model = pronk.Prepared(pronk.OnlineKernelRegressor(random_state=0))
+    >>> predictions = model.predict_then_learn(frame, warm)
+    >>> print(f"mean absolute error {np.abs(predictions - warm)[1000:].mean():.1f}")
+    mean absolute error 0.0
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        *,
+        scale: str = "auto",
+        missing: str = "mean",
+        categorical: str | Sequence[str | int] = "auto",
+        encoding: str = "onehot",
+        slots: int = 32,
+        dates: str = "auto",
+        scale_target: str = "auto",
+    ) -> None:
+        self.learner = learner
+        self.scale = scale
+        self.missing = missing
+        self.categorical = categorical
+        self.encoding = encoding
+        self.slots = slots
+        self.dates = dates
+        self.scale_target = scale_target
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def predict_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
+        """Predict each row before its label is used, then learn it; if it raises, change nothing.
+
+        A row whose label is missing (None or NaN) is predicted and not learned, and so is a row of
+        weight 0 in ``sample_weight``; neither changes a scale, a mean or a list of categories.
+        Before the first label a prediction is 0, or None for a classifier.
+        """
+        return self._learn(X, y, options, predicts=True)
+
+    @available_if(has("predict_interval_then_learn"))
+    def predict_interval_then_learn(
+        self, X: Any, y: Any, coverage: float = 0.9, **options: Any
+    ) -> Any:
+        """Return the intervals of `predict_then_learn` instead of the predictions."""
+        return self.predict_then_learn(X, y, interval=coverage, **options)[1]
+
+    def partial_fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Learn the rows in order; one whose label is missing (None or NaN) is left out."""
+        self._learn(X, y, options, predicts=False)
+        return self
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Reset, then learn the rows in order, in one pass.
+
+        A fresh copy learns and then replaces what was learned before, so that a call that raises or
+        is interrupted changes nothing.
+        """
+        fresh = clone(self).partial_fit(X, y, **options)
+        if not fresh.__sklearn_is_fitted__() or not fresh.n_seen_:
+            raise ValueError("no row has a label and a positive weight: there is nothing to learn")
+        with own_lock(self):
+            kept = {name: value for name, value in self.__dict__.items() if name not in HELD}
+            learned = {name: fresh.__dict__[name] for name in HELD if name in fresh.__dict__}
+            self.__dict__ = {**kept, **learned}  # one assignment: a signal cannot split it
+        return self
+
+    def learn_one(self, x: Any, y: Any, **options: Any) -> Self:
+        """Learn one row, a dict or a vector; an absent key of the first dict is missing."""
+        return self.partial_fit(self._one(x), [y], **options)
+
+    def encode(self, X: Any) -> Array:
+        """Return X as numbers that all methods accept in its place; the first X sets the columns.
+
+        A category is its code, a time its seconds since 1970, and a missing value NaN.
+        """
+        X = whole(X)
+        if "_columns" not in self.__dict__:
+            self._begin(layout_of(X, self.categorical, self.dates))
+        return self._columns.encode(X)
+
+    def with_columns(
+        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
+    ) -> Self:
+        """Declare the columns before rows come as arrays of numbers.
+
+        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
+        dates with the year last are read; `FileStream` has both.
+        """
+        self._begin(Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders)))
+        return self
+
+    def _begin(self, layout: Layout) -> None:
+        if self.dates not in DATES:
+            raise ValueError(f"dates must be one of {', '.join(DATES)}; got {self.dates!r}")
+        options = Options(self._scale, self.missing, self.slots, self.encoding)
+        self._columns = Columns(layout, options)
+        self.learner_ = clone(self.learner)
+        scaled = scales_targets(self.learner, self.scale_target)
+        self._targets = ScaledTargets(self.learner, self.learner_) if scaled else None
+        self.n_features_in_ = len(layout.kinds)
+        if layout.names is not None:
+            self.feature_names_in_ = np.array(layout.names, dtype=object)
+
+    @property
+    def scaling_(self) -> str:
+        """Return the scaling of the numbers."""
+        return self._scale
+
+    @property
+    def kinds_(self) -> list[str]:
+        """Return the kinds: "number", "boolean", "category", "time", "date" or "clock"."""
+        return list(self._columns.layout.kinds)
+
+    @property
+    def columns_(self) -> list[dict[str, Any]]:
+        """Describe each column, by the rows so far; see `pronk.columns.preparation`."""
+        return self._columns.described()
+
+    @property
+    def layout_(self) -> Layout:
+        """Names and kinds of the columns, and how their dates are read."""
+        return self._columns.layout
+
+    @property
+    def orders_(self) -> list[str]:
+        """Return how dates with the year last are read in each column; see ``dates``."""
+        return list(self._columns.layout.orders)
+
+    @property
+    def target_scaled_(self) -> bool:
+        """Return whether the learner gets (y - mean) / deviation."""
+        return self._targets is not None
+
+    @property
+    def _scale(self) -> str:
+        if self.scale != "auto":
+            return self.scale
+        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
+
+    def _learn(
+        self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool,
+        lines: Sequence[Line] | None = None,
+    ) -> Any:  # fmt: skip
+        """Prepare and learn the rows, perhaps with what was kept of them; if it raises, roll back.
+
+        The learner's number of rows shows whether it was rolled back; the preparation then is too.
+        """
+        X = X if type(X) is np.ndarray else whole(X)
+        if options.get("times") is not None:
+            options = self._with_times(options)
+        with own_lock(self):
+            before, seen = dict(self.__dict__), self._learned
+            try:
+                if not count_rows(X):
+                    predictions = self._without_rows(X, y, options)
+                    return predictions if predicts else None
+                if "_columns" not in before:
+                    self._begin(layout_of(X, self.categorical, self.dates))
+                return all_or_nothing(self.learner_, self._pass, X, y, options, predicts, lines)
+            except BaseException:
+                if self._learned == seen:
+                    self.__dict__ = {**before, "_lock": own_lock(self)}
+                raise
+
+    def _with_times(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options with times beside the weights."""
+        if not isinstance(self.learner, TimedLearner):
+            raise ValueError(
+                f"times has no meaning for {self.learner!r}; leave it out, or use the default "
+                "learner or one with a half_life, such as PKAWVRegressor(half_life='1h')"
+            )
+        others = {name: value for name, value in options.items() if name != "times"}
+        weights = with_times(options.get("sample_weight"), options["times"])
+        return {**others, "sample_weight": weights}
+
+    @property
+    def _learned(self) -> int:
+        """Return the number of rows learned so far."""
+        return int(getattr(self.__dict__.get("learner_"), "n_seen_", 0))
+
+    def _without_rows(self, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """Return the predictions of a call without rows, which changes nothing."""
+        check_given(y)
+        check_length(y, 0)
+        call = LearnerCall(self.learner, clone(self.learner), None)
+        width = 1
+        if self.__sklearn_is_fitted__():
+            self._rows(X)  # checks the columns
+            call.learner, width = self.learner_, self.learner_.n_features_in_
+        return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
+
+    def _pass(
+        self, X: Any, y: Any, options: dict[str, Any], predicts: bool,
+        lines: Sequence[Line] | None = None,
+    ) -> Any:  # fmt: skip
+        rows = self._rows(X)
+        weights = check_weights(options.get("sample_weight"), len(rows))
+        missing = missing_labels(y, len(rows))
+        counted = weights if weights is None or weights.ndim == 1 else weights[:, 0]
+        if missing is not None:
+            counted = np.where(missing, 0.0, 1.0 if counted is None else counted)
+        targets = copy.copy(self._targets)
+        if len(rows) == 1 and (counted is None or counted[0] > 0.0):
+            columns, prepared = self._peek(rows)
+        else:
+            columns, prepared = self._columns.learned(rows, counted)
+        call = LearnerCall(self.learner, self.learner_, targets)
+        if lines is not None:
+            result = call.learner._learn_waiting(prepared, y, lines, **options)
+        elif missing is None:
+            result = call.learn(prepared, y, options, predicts)
+        else:
+            result = call.learn_labelled(prepared, np.asarray(y), missing, options, predicts)
+        after = {"learner_": call.learner, "_targets": targets, "_columns": columns}
+        self.__dict__.update(after)  # one call: a signal cannot split it
+        return result
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Predict by the current model; changes nothing."""
+        self._check_fitted()
+        with own_lock(self):
+            values = self.learner_.predict(self._transformed(X), **options)
+            if self._targets is None:
+                return values
+            if isinstance(values, tuple):  # with return_std
+                return self._targets.in_unit_of_y(values[0]), self._targets.size * values[1]
+            return self._targets.in_unit_of_y(values)
+
+    @available_if(has("predict_interval"))
+    def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
+        """Return intervals by the current model, in the unit of y; changes nothing."""
+        self._check_fitted()
+        with own_lock(self):
+            ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
+            return ends if self._targets is None else self._targets.intervals_in_unit_of_y(ends)
+
+    def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
+        """Predict rows that are learned later; return predictions and what is kept of them."""
+        with own_lock(self):
+            # With scaled targets the learner may be replaced in the first rows.
+            if self._targets is not None or not hasattr(self.learner_, "_predict_to_wait"):
+                return self.predict(X), None
+            return self.learner_._predict_to_wait(self._transformed(X))
+
+    def _learn_waiting(self, X: Any, y: Any, lines: Sequence[Line], **options: Any) -> Any:
+        """Learn rows in order, with what was kept of their predictions; return the predictions."""
+        return self._learn(X, y, options, predicts=True, lines=lines)
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; before the first label 0, or None for a label."""
+        if not self.__sklearn_is_fitted__():
+            return None if self._classifies else 0.0
+        found: Any = self.predict(self._one(x))[0]
+        return found if self._classifies or np.ndim(found) else float(found)
+
+    @available_if(has("predict_interval"))
+    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> Any:
+        """Return the interval of the next row, in the unit of y; NaN before two rows."""
+        if not self.__sklearn_is_fitted__():
+            return float("nan"), float("nan")
+        found = self.predict_interval(self._one(x), coverage)[0]
+        return found if found.ndim == 2 else tuple(found.tolist())
+
+    @available_if(has("predict_proba"))
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return the probabilities of one row by label; empty before the first label."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        shares = self.predict_proba(self._one(x))[0]
+        return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
+
+    def _one(self, x: Any) -> Any:
+        """Convert one row, a dict or a vector, to rows."""
+        if isinstance(x, Mapping):
+            if "_columns" in self.__dict__:
+                return self._columns.layout.row(x)
+            return table_of_dict(x)
+        return one_vector(x)
+
+    def transform(self, X: Any) -> Array:
+        """Return the rows as the learner would see them next; changes nothing."""
+        check_is_fitted(self)
+        return self._transformed(X).copy()
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the learner's columns."""
+        check_is_fitted(self)
+        return np.array(self._columns.names_out(), dtype=object)
+
+    def _transformed(self, X: Any) -> Array:
+        rows = self._rows(X)
+        return self._peek(rows)[1] if len(rows) == 1 else self._columns.transform(rows)
+
+    def _peek(self, row: Array) -> tuple[Columns, Array]:
+        """Return the columns after one more row, and the prepared row.
+
+        Both are cached: the row that is predicted is usually the next to be learned.
+        """
+        key = row.tobytes()
+        held = self.__dict__.get("_last_row")
+        if held is not None and held[0] is self._columns and held[1] == key:
+            return held[2], held[3]
+        after, prepared = self._columns.learned(row)
+        self._last_row = self._columns, key, after, prepared
+        return after, prepared
+
+    def _rows(self, X: Any) -> Array:
+        return self._columns.encode(X)
+
+    # -- as an estimator of scikit-learn ---------------------------------------------------------
+
+    decision_function = _delegated("decision_function", "Return margins; changes nothing.")
+    predict_proba = _delegated("predict_proba", "Return probabilities; changes nothing.")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, R2 of a regressor, by the current model."""
+        measure = accuracy_score if self._classifies else r2_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    @property
+    def _classifies(self) -> bool:
+        return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a fitted attribute of the learner: ``classes_``, ``size_``, ``n_seen_``, .."""
+        learner = self.__dict__.get("learner_")
+        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
+        if learner is None or not public:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(learner, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_last_row")}
+
+    def _check_fitted(self) -> None:
+        """Raise if not fitted; scikit-learn's check is slow, so it is called only for its error."""
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        learner = self.__dict__.get("learner_")
+        return learner is not None and bool(learner.__sklearn_is_fitted__())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.learner.__sklearn_tags__()
+        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(inner, name))
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "mean"
+        tags.input_tags.sparse = True
+        return tags
+
+    def _repr_html_inner(self) -> str:
+        """Return what was learned, for a notebook; before that scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            diagram: str = super()._repr_html_inner()
+            return diagram
+        return as_html(self.learner_, self._summary())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+
+    def _summary(self) -> dict[str, str]:
+        """Return the columns and their preparation, for a notebook."""
+        names = self._columns.names
+        shown = ", ".join(f"{n} ({k})" for n, k in zip(names[:8], self.kinds_, strict=False))
+        found = {"prepared from": shown + (", .." if len(names) > 8 else "")}
+        found["scaling"] = f"{self.scaling_}; missing values: {self.missing}"
+        if self._targets is not None:
+            found["target"] = f"less {self._targets.centre}, over {self._targets.size}"
+        return found
+
+    # -- saving ----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write preparation and learner to one file (no pickle); `pronk.load` reads it."""
+        files.save(self, path)
+
+    def _file_params(self) -> dict[str, Any]:
+        """Return the parameters for a model file, with the learner by its class."""
+        params = self.get_params(deep=False)
+        learner = params.pop("learner")
+        return {**params, "learner": type(learner).__name__, "params": learner.get_params(False)}
+
+    @classmethod
+    def _from_file(cls, params: dict[str, Any]) -> Self:
+        known = dict(params)
+        name, settings = known.pop("learner"), known.pop("params")
+        if isinstance(known["categorical"], list):
+            known["categorical"] = tuple(known["categorical"])
+        return cls(files.learner_class(name, "the file")(**settings), **known)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "columns": self._columns.to_state(),
+            "learner": self.learner_._fitted_state(),
+            "training_record": self.__dict__.get("training_record_"),
+            "targets": None if self._targets is None else self._targets.to_state(),
+        }
+
+    def _restore(self, state: Any) -> None:
+        """Restore a state from an untrusted file; raise StateError if it does not fit."""
+        require(isinstance(state, dict), "the state is not a table")
+        entries = {"columns", "learner", "training_record", "targets"}
+        require(set(state) == entries, "the state has other entries than it should")
+        columns = Columns.from_state(state["columns"])
+        self._begin(columns.layout)
+        require(columns.options == self._columns.options, "the columns have other options")
+        self._columns = columns
+        self.learner_._restore(state["learner"])
+        held = state["targets"]
+        require((held is None) == (self._targets is None), "targets are not what the learner needs")
+        if self._targets is not None:
+            self._targets.restore(held)
+        if state["training_record"] is not None:
+            self.training_record_ = state["training_record"]
+
+    def _try_out(self) -> None:
+        """Predict a row and test the learner; raise if a prediction is not a number."""
+        row = self._columns.transform(np.zeros((1, self.n_features_in_)))
+        require(row.shape[1] == self.learner_.n_features_in_, "the learner has other columns")
+        self.learner_._try_out()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.learner_.predict(row)
