@@ -54,10 +54,8 @@ def a_stream(outputs, signed, n=300):
 
 
 def one_by_one(mixture, P, y):
-    row = mixture.new_row()
-    for p, target in zip(P, y, strict=True):
-        mixture.peek(p, row)
-        mixture.commit(row, target)
+    for t in range(len(P)):
+        mixture.learn(P[t : t + 1], y[t : t + 1])
 
 
 @pytest.mark.thinned
@@ -192,7 +190,6 @@ class Recorder:
         monkeypatch.setattr(Mixture, "__init__", lambda *args: self._begin(*args))
         monkeypatch.setattr(LocalExperts, "__init__", lambda *args: self._begin_local(*args))
         monkeypatch.setattr(Mixture, "learn", lambda *args: self._learn(*args))
-        monkeypatch.setattr(Mixture, "commit", lambda *args: self._commit(*args))
         monkeypatch.setattr(Mixture, "keep", lambda *args: self._keep(*args))
         self.restoring, self.place, self.records = False, "inner", {}
 
@@ -211,11 +208,6 @@ class Recorder:
         if not self.restoring:  # a model that is loaded is tried out, which is then rolled back
             self.records[mixture.place].add(P, y)
         return self.learn(mixture, P, y, *gaps)
-
-    def _commit(self, mixture, row, y, *gap):
-        if not self.restoring:
-            self.records[mixture.place].add(row.clipped[None], y[None])
-        self.commit(mixture, row, y, *gap)
 
     def _keep(self, mixture, chosen):
         self.records[mixture.place].keep(chosen)

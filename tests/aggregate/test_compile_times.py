@@ -60,12 +60,6 @@ def test_a_first_run_compiles_nothing_that_takes_long(compiled):
 
 
 @pytest.mark.slow
-def test_blocks_compile_nothing_of_single_rows(compiled):
-    assert not [name for name, *_ in compiled if ".one_row." in name]
-    assert not [name for name, *_ in compiled if name.endswith((".peek", ".commit"))]
-
-
-@pytest.mark.slow
 def test_no_part_is_compiled_for_a_constant(compiled):
     """A constant argument is a type of its own, for which Numba compiles a function once more."""
     own = [found for found in compiled if found[0].startswith("pronk.")]

@@ -24,8 +24,7 @@ from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.settings import PLAIN, Group, Setting, View, grid
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
-from pronk.newton.discounted import DiscountedNewton, InEpochs
-from pronk.newton.engine import Squared
+from pronk.newton.forecaster import Forecaster
 
 
 def close(got, expected, atol=1e-9):
@@ -450,10 +449,10 @@ def test_linear_experts_of_new_outputs_are_those_of_their_sources():
 def test_the_variance_has_the_weight_of_the_next_row():
     rng = np.random.default_rng(6)
     Phi, window = rng.normal(size=(50, 4)), 20
-    engine = DiscountedNewton(Squared(), 0.5, 4, 1, window)
+    engine = Forecaster(0.5, 4, 1, window)
     keep = 1 - 1 / window
     A = 0.5 * np.eye(4)
-    block = engine.rule.block_rows(4)
+    block = engine.block_length
     for t, phi in enumerate(Phi):
         engine.learn(phi[None], np.ones((1, 1)))
         A = keep * A + np.outer(phi, phi)
@@ -508,20 +507,19 @@ def test_a_group_that_drops_points_is_one_that_never_had_more():
     for limit in (30, 12):
         group = Group(view, 1.0)
         group.limit = limit
-        group.learners[0] = DiscountedNewton(InEpochs(True), 0.01, 0)
+        group.learners[0] = Forecaster(0.01, 0)
         group.offer(Z[:30], Z[:0], limit)
         group.grow()
         groups.append(group)
     many, few = groups
-    Phi = [group.features(group.kernel(Z, Z[: group.nystrom.points])).copy() for group in groups]
+    Phi = [group.features_of(Z, Z[: group.nystrom.points]) for group in groups]
     for group, features in zip(groups, Phi, strict=True):
         group.learners[0].learn(features[:256], Y[:256])
     many.limit = 12
     many.shrink()
     assert many.nystrom.size == many.largest == few.nystrom.size == 12
     got, expected = (
-        group.learners[0].learn(group.features(group.kernel(Z[256:], Z[:12])), Y[256:])
-        for group in groups
+        group.learners[0].learn(group.features_of(Z[256:], Z[:12]), Y[256:]) for group in groups
     )
     close(got, expected)
 

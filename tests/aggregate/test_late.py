@@ -15,7 +15,7 @@ from pronk.aggregate.calibration import COVERAGES, NORMAL, Intervals
 from pronk.aggregate.far import FarHead, is_anchor, next_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
-from pronk.newton.discounted import DiscountedNewton, InEpochs
+from pronk.newton.forecaster import Forecaster
 
 DELAYS = (1, 7, 40)
 
@@ -39,7 +39,7 @@ def pieces(n, delay, cuts):
 def test_an_expert_predicts_each_row_as_of_the_labels_known(delay, window):
     rng = np.random.default_rng(0)
     Phi, Y = rng.normal(size=(300, 20)), rng.normal(size=(300, 2))
-    expert = DiscountedNewton(InEpochs(True), 0.5, 20, 2, window)
+    expert = Forecaster(0.5, 20, 2, window)
     keep = 1.0 if window is None else 1 - 1 / window
     twin = naive_late.LateAWV(0.5, 20, 2, keep, expert.block_length if window else None)
     expected = naive_late.late_pass(Phi, Y, delay, twin.predict, twin.learn)
@@ -53,11 +53,11 @@ def test_an_expert_predicts_each_row_as_of_the_labels_known(delay, window):
 def test_a_one_block_pass_of_an_expert_ends_where_row_by_row_ends():
     rng = np.random.default_rng(1)
     Phi, Y = rng.normal(size=(150, 6)), rng.normal(size=(150, 1))
-    whole, single = (DiscountedNewton(InEpochs(True), 0.5, 6, 1, 30) for _ in range(2))
+    whole, single = (Forecaster(0.5, 6, 1, 30) for _ in range(2))
     P = whole.learn_late(Phi[:-3], Y[:-3], Phi)
     Q = [single.learn_late(Phi[old], Y[old], Phi[rows]) for rows, old in pieces(150, 3, range(150))]
-    close(P, np.concatenate(Q))
-    close(whole.weights, single.weights)
+    assert np.array_equal(P, np.concatenate(Q))
+    assert np.array_equal(whole.weights, single.weights)
 
 
 @pytest.mark.parametrize("delay", DELAYS)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import typeof
 from numpy.testing import assert_allclose
@@ -25,10 +25,8 @@ from pronk.aggregate.trees import (
     FREE,
     LAMBDA,
     LEAF_ROWS,
-    NAMES,
     RETIRED,
     WINDOW_LEAVES,
-    needs_memory,
 )
 from pronk.core.state import StateError
 from pronk.estimators import files
@@ -293,10 +291,7 @@ def same_structure(one, other):
 
 def one_row(forest, z, y, g):
     """Predict and learn one row as calls of one row do."""
-    row, out = forest.new_row(), np.empty((len(NAMES), len(y)))
-    forest.peek(z, g, row, out)
-    forest.commit(y, g, row)
-    return out
+    return forest.learn(z[None], y[None], g[None])[0]
 
 
 def in_pieces(forest, stream, pieces):
@@ -416,53 +411,12 @@ def test_a_call_that_is_rolled_back_leaves_no_trace(name, steps):
     same_bits(forest, untouched)
 
 
-@pytest.mark.parametrize("name", ["one number", "a full pool of labels"])
-@given(places=st.sets(st.integers(0, 499), max_size=40))
-@example(places={259, 390})  # a leaf that is nearly full, beside the slot of a dropped tree
-@settings(max_examples=6, deadline=None)
-def test_one_row_that_is_put_back_leaves_no_trace(name, places):
-    """Of rows that fill no leaf: of some rows others are learned first and put back."""
-    stream = case(name)
-    forest, untouched, row = stream.forest(), stream.forest(), stream.forest().new_row()
-    for i in range(500):
-        z, y, g = (values[i] for values in (stream.Z, stream.Y, stream.G))
-        if i in places:
-            other = (7 * i) % len(stream.Z)
-            forest.peek(stream.Z[other], stream.G[other], row, np.empty((len(NAMES), len(y))))
-            if not forest.may_split(row):
-                saved = forest.save_row(row)
-                forest.commit(-stream.Y[other], stream.G[other], row)
-                forest.put_back_row(saved)
-                same_bits(forest, untouched)
-        np.testing.assert_array_equal(
-            one_row(forest, z, y, g), one_row(untouched, z, y, g), err_msg=str(i)
-        )
-    same_bits(forest, untouched)
-
-
 def all_slots_are_known(forest):
     """Raise unless each slot of the pool is used by one leaf, free, or retired."""
     pool = forest._pool
     free, retired = pool.free[: pool.sizes[FREE]], pool.retired[: pool.sizes[RETIRED]]
     known = np.sort(np.concatenate((forest._slots(), free, retired)))
     assert np.array_equal(known, np.arange(len(pool.counts)))
-
-
-def test_a_row_that_fills_no_leaf_leaves_the_pool_as_it_is():
-    stream = case("a full window tree")
-    forest, row, i = stream.forest(), stream.forest().new_row(), 0
-    while not needs_memory(forest._pool, forest._trees):  # the next split enlarges the pool
-        forest.learn(*stream.rows(i, i + 1))
-        i += 1
-    forest.peek(stream.Z[i], stream.G[i], row, np.empty((len(NAMES), 1)))
-    assert not forest.may_split(row)
-    slots, untouched, saved_row = len(forest._pool.counts), forest.to_state(), forest.save_row(row)
-    forest.commit(stream.Y[i], stream.G[i], row)
-    forest.put_back_row(saved_row)
-    assert len(forest._pool.counts) == slots
-    all_slots_are_known(forest)
-    for name, values in forest.to_state().items():
-        np.testing.assert_array_equal(values, untouched[name])
 
 
 # -- new outputs ------------------------------------------------------------------------------

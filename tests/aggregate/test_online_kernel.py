@@ -13,8 +13,8 @@ from pronk.aggregate.calibration import COVERAGES, Intervals
 from pronk.aggregate.mixture import Mixture
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
-from pronk.newton.discounted import DiscountedNewton
 from pronk.newton.engine import Newton, Squared
+from pronk.newton.forecaster import Forecaster
 
 
 class WithoutForgetting(OnlineKernelRegressor):
@@ -35,49 +35,77 @@ def three_classes(n=2600, seed=0):
 # -- the discounted engine --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("anticipate", [True, False])
 @pytest.mark.parametrize("step", [1, 3, 50, 200])
-def test_forgetting_is_a_discounted_sum(anticipate, step):
+def test_forgetting_is_a_discounted_sum(step):
     """A <- lambda A + phi phi', b <- lambda b + y phi; alpha I is filled up at block ends."""
     rng = np.random.default_rng(1)
     Phi, Y = rng.normal(size=(200, 5)), rng.normal(size=(200, 2))
     alpha, window = 0.5, 30
-    engine = DiscountedNewton(Squared(anticipate), alpha, 5, 2, window)
+    engine = Forecaster(alpha, 5, 2, window)
     keep = 1 - 1 / window
-    block = engine.rule.block_rows(5)
     A, b, expected = alpha * np.eye(5), np.zeros((5, 2)), []
     for t, (phi, y) in enumerate(zip(Phi, Y, strict=True)):
-        before = A
         A = keep * A + np.outer(phi, phi)
-        expected.append(phi @ np.linalg.solve(A if anticipate else keep * before, keep * b))
+        expected.append(phi @ np.linalg.solve(A, keep * b))
         b = keep * b + np.outer(phi, y)
-        if (t + 1) % block == 0:
-            A = A + (1 - keep**block) * alpha * np.eye(5)
+        if (t + 1) % engine.block_length == 0:
+            A = A + (1 - keep**engine.block_length) * alpha * np.eye(5)
     got = [engine.learn(Phi[i : i + step], Y[i : i + step]) for i in range(0, 200, step)]
     np.testing.assert_allclose(np.concatenate(got), expected, rtol=0, atol=1e-10)
     new = rng.normal(size=(1, 5))
     predicted = engine.predict(new)
-    np.testing.assert_allclose(engine.learn(new, np.zeros((1, 2))), predicted, rtol=0, atol=1e-12)
+    assert np.array_equal(engine.learn(new, np.zeros((1, 2))), predicted)
 
 
 def test_without_a_window_it_is_the_plain_engine():
     rng = np.random.default_rng(2)
     Phi, Y = rng.normal(size=(300, 20)), rng.normal(size=(300, 1))
-    plain, discounted = Newton(Squared(), 1.0, 20), DiscountedNewton(Squared(), 1.0, 20)
-    assert np.array_equal(plain.learn(Phi, Y), discounted.learn(Phi, Y))
+    plain, rows = Newton(Squared(), 1.0, 20), Forecaster(1.0, 20)
+    np.testing.assert_allclose(rows.learn(Phi, Y), plain.learn(Phi, Y), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(rows.weights, plain.weights, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("rows", [0, 7, 64])
-def test_several_coordinates_at_once_are_as_many_single_ones(rows):
+def test_new_coordinates_are_those_of_rows_that_are_0_there():
     rng = np.random.default_rng(3)
-    Phi, Y = rng.normal(size=(100, 8)), rng.normal(size=(100, 1))
-    one, many = Newton(Squared(), 0.1, 5), DiscountedNewton(Squared(), 0.1, 5)
-    for engine in (one, many):
-        engine.learn(Phi[:rows, :5], Y[:rows])
-    for _ in range(3):
-        one.grow()
-    many.grow_by(3)
-    assert np.array_equal(one.learn(Phi[rows:], Y[rows:]), many.learn(Phi[rows:], Y[rows:]))
+    Phi, Y = rng.normal(size=(300, 8)), rng.normal(size=(300, 1))
+    Phi[:64, 5:] = 0.0
+    whole, grown = Forecaster(0.1, 8), Forecaster(0.1, 5)
+    expected = whole.learn(Phi, Y)
+    first = grown.learn(Phi[:64, :5], Y[:64])
+    grown.grow_by(3)
+    got = np.concatenate((first, grown.learn(Phi[64:], Y[64:])))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-10)
+    few = Forecaster(0.1, 5)
+    few.learn(Phi[:128, :5], Y[:128])
+    grown = Forecaster(0.1, 8)
+    grown.learn(Phi[:128], Y[:128])
+    grown.keep_first(5)
+    expected, got = (engine.learn(Phi[128:, :5], Y[128:]) for engine in (few, grown))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("window", [None, 30])
+@pytest.mark.parametrize("timed", [False, True])
+def test_an_expert_in_any_cut_has_the_same_bits(window, timed):
+    """Predictions, sums and open rows; also one that is saved and loaded in the middle."""
+    rng = np.random.default_rng(4)
+    Phi, Y, gaps = rng.normal(size=(300, 20)), rng.normal(size=(300, 2)), None
+    if timed:
+        gaps = rng.exponential(size=300)
+    whole, cut, start, got = Forecaster(0.5, 20, 2, window), Forecaster(0.5, 20, 2, window), 0, []
+    expected = whole.learn(Phi, Y, gaps)
+    for rows in (1, 1, 5, 57, 1, 70, 29, 129, 7):
+        part = slice(start, start + rows)
+        shown = cut.predict(Phi[part])
+        got.append(cut.learn(Phi[part], Y[part], None if gaps is None else gaps[part]))
+        assert np.array_equal(shown[0], got[-1][0])
+        state = cut.to_state()
+        cut = Forecaster(0.5, 20, 2, window)
+        cut.restore(state)
+        start += rows
+    assert np.array_equal(np.concatenate(got), expected)
+    for name, values in whole.to_state().items():
+        assert np.array_equal(cut.to_state()[name], values), name
 
 
 # -- the mixture ------------------------------------------------------------------------------

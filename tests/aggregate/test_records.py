@@ -109,13 +109,11 @@ def test_a_block_of_arrivals_ends_where_one_row_after_the_other_ends():
             out, scales = block.learn(Z[order], Y[order], Y[order], read=known)
             for place, row in enumerate(order):
                 line = None if own[place] is None else read_rows([own[place]])
-                recorded = None if line is None else single.recorded(line, 1)
-                one = single.peek(Z[row], recorded)
-                close(one.final, out[place], 1e-7)
-                if start + place:  # the first scale of a pass is of its own error
-                    close(one.error_scale, scales[place], 1e-6)
-                single.commit(one, Y[row], Y[row])
-        close(block.predict(Z[:20])[0], single.predict(Z[:20])[0], 1e-7)
+                one = slice(row, row + 1)
+                final, scale = single.learn(Z[one], Y[one], Y[one], read=line)
+                assert np.array_equal(final[0], out[place])
+                assert np.array_equal(scale[0], scales[place])
+        assert np.array_equal(block.predict(Z[:20])[0], single.predict(Z[:20])[0])
 
 
 @pytest.mark.thinned
@@ -178,10 +176,10 @@ def test_a_mixture_that_held_rows_back_releases_them():
         for t in range(count):
             waited.append(naive_late.LateMixture(twin).predict(P[t])[1])
             if t >= 4:
-                twin.commit(waited[t - 4], Y[t - 4])
+                naive_late.LateMixture(twin).learn(None, waited[t - 4], Y[t - 4])
         for row in waited[max(0, count - 4) :]:
-            out.append(row.final)
-            twin.commit(row, Y[len(out)])
+            out.append(row.final[0])
+            naive_late.LateMixture(twin).learn(None, row, Y[len(out)])
         close(rows.final, out)
         late.learn_recorded(P[: len(out)], Y[1 : 1 + len(out)], np.ones(len(out), dtype=bool), rows)
         close(late.weights, twin.weights)

@@ -82,29 +82,6 @@ def test_a_cluster_shares_a_pass(pronk_run, file, tmp_path, monkeypatch):
     assert pronk.load(tmp_path / "snapshot").n_seen_ == ROWS
 
 
-def test_a_cluster_shares_the_pass_of_the_default_learner(pronk_run, file, tmp_path, monkeypatch):
-    """Categories, intervals and columns to keep go along, and snapshots."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pronk.aggregate.experts.ACTIVE_EXPERTS", {2304: 5, 2560: 3})
-    monkeypatch.setattr("pronk.parallel.aggregate.LEAST_ROWS", 400)
-    monkeypatch.setattr("pronk.cluster.pool.BUNDLE", 500)
-    monkeypatch.setattr("pronk.cli.scale_out.CALL", 1600)
-    options = ["-t", "y", "-p", "budget=30", "--categorical", "who", "--keep", "who"]
-    options += ["--interval", "0.9"]
-    assert pronk_run("run", file, *options, "--predictions", tmp_path / "1.parquet").returncode == 0
-    with distributed.LocalCluster(
-        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
-    ) as cluster:
-        more = ["--cluster", cluster.scheduler_address, "--predictions", tmp_path / "2.parquet"]
-        more += ["--checkpoint", tmp_path / "snapshot", "--checkpoint-every", "1600"]
-        done = pronk_run("run", file, *options, *more)
-        assert done.returncode in (0, None), done.stderr
-    one, two = (parquet.read_table(tmp_path / f"{i}.parquet") for i in (1, 2))
-    assert one.column_names == two.column_names and one["who"] == two["who"]
-    for name in ("prediction", "low", "high"):
-        np.testing.assert_allclose(two[name].to_numpy(), one[name].to_numpy(), rtol=1e-7, atol=1e-9)
-
-
 def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
     """Finished runs are kept, whoever did them."""
     distributed = pytest.importorskip("distributed")

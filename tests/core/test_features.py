@@ -161,5 +161,5 @@ def test_rows_offered_together_enter_as_one_by_one(room, limit, draws):
     assert np.array_equal(together.used, single.used)
     K = kernel(X, X[chosen])
     np.testing.assert_allclose(together.transform(K), single.transform(K), rtol=1e-7, atol=1e-9)
-    alone = np.stack([together.transform_one(row) for row in K])
+    alone = together.transform_each(K)
     np.testing.assert_allclose(alone, single.transform(K), rtol=1e-7, atol=1e-9)

@@ -63,7 +63,7 @@ class Copy:
 
     def __init__(self, home: Path, probe: str) -> None:
         self.home, self.package = home, home / "pronk"
-        own = ("compiling", "inference", "lowering", "numba_version", "runtime")
+        own = ("compiling", "runtime")
         for name in ("__init__", "_hints", "_interrupts", "_version", "core/__init__"):
             self.take(name)
         for name in own:

@@ -59,12 +59,12 @@ class LateMixture:
         self.mixture = mixture
 
     def predict(self, p):
-        row = self.mixture.new_row()
-        self.mixture.peek(p, row)
-        return row.final.copy(), row
+        row = self.mixture.read(p[None])
+        return row.final[0].copy(), row
 
-    def learn(self, _, row, y):
-        self.mixture.commit(row, y)
+    def learn(self, _, row, y, gap=1.0):
+        known, gaps = np.ones(1, dtype=bool), np.full(1, gap)
+        self.mixture.learn_recorded(row.clipped, y[None], known, row, gaps)
 
 
 def known_targets(Y, delay, lags):

@@ -9,12 +9,11 @@ from scipy.special import expit
 
 import pronk
 from naive import features
-from naive.aioli import aioli, aioli_projected, minimiser
+from naive.aioli import aioli, aioli_projected
 from naive.kernels import gaussian, laplacian
 from naive.kors import kors
 from naive.randomness import stream as numbered
 from pronk import AIOLIClassifier, Gaussian, Laplacian
-from pronk.newton.discounted import DiscountedNewton
 from pronk.newton.engine import AIOLI, Newton
 from pronk.newton.recurrence import anticipated_margin
 from pronk.regret import aioli_bound, best_with_features, bound_for, log_determinant
@@ -210,32 +209,6 @@ def test_repeated_rows_and_any_alpha(alpha):
         assert np.isfinite(engine.learn(Phi, y)).all()
         assert np.isfinite(engine.weights).all()
         assert engine.certificate().regret <= engine.certificate().bound
-
-
-@pytest.mark.parametrize("step", [1, 7, 180])
-def test_the_engine_with_a_discount(step):
-    """At row t row s counts discount^(t-s); alpha fades in a block and is put back at its end."""
-    X, y = stream()
-    Phi, n, alpha, radius, discount = features.taylor(X, 3, 1.3), len(X), 0.2, 2.0, 1 - 1 / 40
-    engine = DiscountedNewton(AIOLI(radius), 2 * alpha, Phi.shape[1], window=40)
-    length = engine.block_length
-    assert length < 60
-    g, eta, thetas, margins = np.zeros_like(Phi), np.zeros(n), np.zeros_like(Phi), np.zeros(n)
-    for t, phi in enumerate(Phi):
-        w, faded = discount ** np.arange(t, 0, -1.0), alpha * discount ** (t % length + 1)
-        before = thetas[t - 1], g[:t], eta[:t], thetas[:t]
-        thetas[t] = minimiser(*before, w, phi, 1.0, faded)
-        margins[t] = phi @ thetas[t]
-        g[t] = -y[t] * phi * expit(-y[t] * margins[t])
-        eta[t] = np.exp(y[t] * margins[t]) / (1 + radius)
-    parts = []
-    for i in range(0, n, step):
-        shown = engine.predict(Phi[i : i + 1])[0, 0]
-        parts.append(engine.learn(Phi[i : i + step], y[i : i + step, None])[:, 0])
-        assert shown == pytest.approx(parts[-1][0], abs=1e-10)
-    np.testing.assert_allclose(np.concatenate(parts), margins, rtol=0, atol=1e-8)
-    with pytest.raises(ValueError, match="no certificate"):
-        engine.certificate()
 
 
 def test_a_saved_learner_goes_on_with_the_same_bits(tmp_path):

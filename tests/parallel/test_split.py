@@ -12,7 +12,6 @@ import pronk
 from pronk import parallel
 from pronk.core.losses import get_loss
 from pronk.core.runtime import limited
-from pronk.newton.discounted import DiscountedNewton
 from pronk.newton.engine import Newton, OnlineNewton, Squared
 from pronk.parallel import partition
 
@@ -86,16 +85,15 @@ HALVES = (slice(0, 1300), slice(1300, ROWS))
 
 
 @given(
-    window=st.sampled_from([None, 50, 7]),
     size=st.integers(1, 20),
     seed=st.integers(0, 1000),
     groups=st.lists(st.integers(1, 3), min_size=1, max_size=4),
 )
 @settings(max_examples=20, deadline=None)
-def test_elements_compose_to_the_sums_of_the_engine(window, size, seed, groups):
-    """Group whole blocks in any way, with and without forgetting, for several outputs."""
+def test_elements_compose_to_the_sums_of_the_engine(size, seed, groups):
+    """Group whole blocks in any way, for several outputs."""
     rng = np.random.default_rng(seed)
-    newton = DiscountedNewton(Squared(), 0.7, size, 2, window)
+    newton = Newton(Squared(), 0.7, size, 2)
     length = newton.rule.block_rows(size)
     first_rows = np.full(size, -1)
     start, total = 0, None

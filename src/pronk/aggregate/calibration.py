@@ -78,7 +78,7 @@ from pronk.aggregate.settings import Group, View
 from pronk.core.compiling import compiled
 from pronk.core.selection import nth_smallest
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
-from pronk.newton.discounted import DiscountedNewton, InEpochs
+from pronk.newton.forecaster import Forecaster
 
 Array = NDArray[np.float64]
 
@@ -434,22 +434,6 @@ def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
                 running[LEVEL, o] = running[QUICK, o]
 
 
-@compiled
-def read_prediction(p: Array, read: int, row: Array) -> None:
-    """Write (1, p, min(p^2, 9)) of the first ``read`` predictions p (outputs,) to ``row``."""
-    row[0] = 1.0
-    for o in range(read):
-        row[1 + o] = p[o]
-        row[1 + read + o] = min(p[o] * p[o], 9.0)
-
-
-@compiled
-def error_scale_of(level: Array, shape: Array, out: Array) -> None:
-    """Write exp((level + clip(shape, -4, 4)) / 2) to ``out``; all are (outputs,)."""
-    for o in range(out.size):
-        out[o] = np.exp(0.5 * (level[o] + min(max(shape[o], -STEEPEST), STEEPEST)))
-
-
 class ErrorScale(Stateful):
     """Scale of each output's error as a function of the row and its prediction."""
 
@@ -457,12 +441,11 @@ class ErrorScale(Stateful):
         self.group = Group(view, FACTOR)
         self.group.limit = min(budget, POINTS)
         self._read = outputs if outputs <= READ_OUTPUTS else 0
-        self._shape = DiscountedNewton(InEpochs(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
+        self._shape = Forecaster(ALPHA, 1 + 2 * self._read, outputs, WINDOW)
         self._running = np.zeros((4, outputs))
-        self._row, self._shaped = np.zeros(0), np.zeros(outputs)  # of the last `peek`
 
     @property
-    def shape(self) -> DiscountedNewton:
+    def shape(self) -> Forecaster:
         """Forecaster of the shape."""
         return self._shape
 
@@ -499,27 +482,6 @@ class ErrorScale(Stateful):
     def predict(self, Phi: Array, P: Array) -> Array:
         """Predict the error scales (n, outputs) of rows that may come next."""
         return _error_scale(self._running[LEVEL], self._shape.predict(self._features(Phi, P)))
-
-    def peek(self, p: Array) -> Array:
-        """Predict the error scale (outputs,) of a row whose ``features`` are set; p (outputs,)."""
-        read_prediction(p, self._read, self._row)
-        self._shape.peek(self._row, self._shaped)
-        scales = np.empty(len(p))
-        error_scale_of(self._running[LEVEL], self._shaped, scales)
-        return scales
-
-    @property
-    def features(self) -> Array:
-        """Array for the kernel features of the row that is peeked next."""
-        if len(self._row) != self._shape.size:
-            self._row = np.ones(self._shape.size)
-        return self._row[1 + 2 * self._read :]
-
-    def commit(self, p: Array, y: Array) -> None:
-        """Learn the error y - p of the row of the last `peek`."""
-        levels, targets = np.empty((2, 1, len(y)))
-        log_squares((y - p)[None, :], self._running, levels, targets)
-        self._shape.commit(targets[0], self._shaped)
 
     def _features(self, Phi: Array, P: Array) -> Array:
         read = P[:, : self._read]

@@ -3,14 +3,16 @@
 All groups share the points (`points.Candidates`) and, for kernels of distances, the groups of a
 view share the matrix of distances. `mixture.Mixture` combines the predictions of the experts and of
 the baselines, and from the last stage on `local.LocalExperts` its prediction with those of the
-local experts. Lagged targets, where they are read, are stored behind the columns of a row. Calls
-with one row have their own way through the experts (`one_row`).
+local experts. Lagged targets, where they are read, are stored behind the columns of a row.
+
+Features and forecasts are computed row by row, so any cut of the stream into calls gives the same
+bits, and a call of one row is a block of one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,8 +26,7 @@ from pronk.aggregate.late import ReadRows, WaitingRows
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture, Row
-from pronk.aggregate.one_row import OneRow, RowSnapshot
-from pronk.aggregate.points import GAMMA, Candidates, OpenRows, outside, proposes, without_open_rows
+from pronk.aggregate.points import GAMMA, Candidates, OpenRows, outside, proposes
 from pronk.aggregate.relevance import in_half_medians
 from pronk.aggregate.settings import (
     FORGETFUL_POINTS,
@@ -40,7 +41,7 @@ from pronk.aggregate.settings import (
     expert_table,
     views_of,
 )
-from pronk.core.linalg import Workspace, recombined
+from pronk.core.linalg import recombined
 from pronk.core.state import (
     LARGEST_TARGET,
     Count,
@@ -52,7 +53,7 @@ from pronk.core.state import (
     Unsaved,
     require,
 )
-from pronk.newton.discounted import EPOCH, DiscountedNewton, InEpochs, TimedNewton
+from pronk.newton.forecaster import EPOCH, Forecaster, weighted_sums
 
 Array = NDArray[np.float64]
 
@@ -118,14 +119,11 @@ class Experts(Stateful):
         self._leader: list[int] = []  # the best, from the last row of ACTIVE_EXPERTS on
         self._groups: list[Group] = []
         by_number = {view.number: view for view in views}
-        engine = TimedNewton if timed else DiscountedNewton
         for number, factor in sorted({(s.view, -s.factor) for s in settings}):
             group = Group(by_number[number], -factor)
             for i, setting in enumerate(settings):
                 if (setting.view, setting.factor) == (number, -factor):
-                    group.learners[i] = engine(
-                        InEpochs(True), setting.alpha, 0, outputs, setting.window
-                    )
+                    group.learners[i] = Forecaster(setting.alpha, 0, outputs, setting.window)
             self._groups.append(group)
         self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
@@ -144,9 +142,8 @@ class Experts(Stateful):
         self.far: FarHead | None = None
         if past.columns or error_lags:
             self.far = self._make_far(self._active, past.columns, limits)
-        self._log: OpenRows | None = self._new_log()
+        self._log = self._new_log()
         self._waiting = WaitingRows(columns + past.columns, outputs) if delay else None
-        self._memory = Workspace()
         self.clear_caches()
 
     def add_local(self, metrics: Array, Z: Array | None = None) -> None:
@@ -181,12 +178,10 @@ class Experts(Stateful):
     def clear_caches(self) -> None:
         """Drop what is computed from points and experts."""
         self._seen_points: dict[int, Array] = {}
-        self._one: OneRow | None = None
-        self._row_snapshot: RowSnapshot | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches are not copied.
-        return {**super().__getstate__(), "_seen_points": {}, "_one": None, "_row_snapshot": None}
+        return {**super().__getstate__(), "_seen_points": {}}
 
     @property
     def final_mixture(self) -> Mixture:
@@ -197,10 +192,6 @@ class Experts(Stateful):
     def rows(self) -> int:
         """Number of rows learned so far."""
         return self._rows
-
-    def count_rows(self, rows: int) -> None:
-        """Add to the number of rows (rows learned by `parallel.aggregate`)."""
-        self._rows += rows
 
     @property
     def active(self) -> list[int]:
@@ -226,7 +217,6 @@ class Experts(Stateful):
         gaps before the rows (`clock`), where there are times. ``fixed``: no points are added and no
         experts dropped. ``read``: rows as they were predicted earlier.
         """
-        self._one = None  # the next rows overwrite the memory of its row
         if self._waiting is not None:
             return self._learn_late(self._waiting, Z, Y, given, gaps, fixed)
         return self._learn_epochs(Z, Y, given, gaps, fixed, read)
@@ -278,10 +268,7 @@ class Experts(Stateful):
             )
             self._rows += stop - start
             if self._rows % EPOCH == 0:
-                self.begin_epoch()
-                if not fixed:
-                    self._end_epoch()
-                self.copy_far_weights()
+                self._end_epoch(fixed)
             start = stop
         return out, scales
 
@@ -289,7 +276,7 @@ class Experts(Stateful):
         self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool, out: Array,
         scales: Array, recorded: Recorded | None = None,
     ) -> None:  # fmt: skip
-        self.learn_far(Z, Y, given)
+        self._learn_far(Z, Y, given)
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn(Z, Y)
         if self.past.columns:
@@ -299,7 +286,7 @@ class Experts(Stateful):
             Z = np.hstack((Z, past))
         uniforms = self.candidates.uniforms.draw(len(Z))
         open_to_points = not fixed and self._open_to_points
-        self.log_rows(Z, Y, gaps)
+        self._log.add(Z, Y, gaps)
         place = {number: i for i, number in enumerate(self._active)}
         for group, Phi in self.features(Z):
             for number, learner in group.learners.items():
@@ -344,21 +331,16 @@ class Experts(Stateful):
 
         The record (n, width) has what `recorded` unpacks when the rows are learned.
         """
-        if len(Z) == 1:
-            one = self.peek(Z[0])
-            final, scales = one.final[None, :].copy(), one.error_scale[None, :].copy()
-            parts = [part[None] for part in one.parts]
-        else:
-            P, Z, Phi = self._predict_all(Z)
-            rows = self.mixture.read(P)
-            parts = [Z[:, self.columns :], *rows]
-            if self.local is not None:
-                rows = self.local.read(Z, rows.final)
-                parts += rows
-            final, scales = rows.final, np.ones(rows.final.shape)
-            if self.error_scale is not None:
-                scales = self.error_scale.predict(Phi, final)
-            parts.append(scales)
+        P, Z, Phi = self._predict_all(Z)
+        rows = self.mixture.read(P)
+        parts = [Z[:, self.columns :], *rows]
+        if self.local is not None:
+            rows = self.local.read(Z, rows.final)
+            parts += rows
+        final, scales = rows.final, np.ones(rows.final.shape)
+        if self.error_scale is not None:
+            scales = self.error_scale.predict(Phi, final)
+        parts.append(scales)
         return final, scales, np.hstack([part.reshape(len(final), -1) for part in parts])
 
     def _shapes(self, active: int, outputs: int) -> list[tuple[int, ...]]:
@@ -436,10 +418,7 @@ class Experts(Stateful):
             )
             self._rows += new.stop - first
             if new.stop > first and self._rows % EPOCH == 0:
-                self.begin_epoch()
-                if not fixed:
-                    self._end_epoch()
-                self.copy_far_weights()
+                self._end_epoch(fixed)
             start, first = stop, new.stop
         return out, scales
 
@@ -453,7 +432,7 @@ class Experts(Stateful):
         old = waiting.add_Z(wide)[:count]
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn_late(old[:, :columns], Y, Z)
-        self.learn_far(old[:, :columns], Y, given)
+        self._learn_far(old[:, :columns], Y, given)
         Phi, later_Phi = self._learn_late_experts(old, Y, wide, gaps, fixed, P)
         inner = self.mixture.learn(P, Y, gaps)
         old_inner = waiting.add_inner(inner)[:count]
@@ -478,16 +457,15 @@ class Experts(Stateful):
         uniforms = self.candidates.uniforms.draw(len(Z))
         open_to_points = not fixed and self._open_to_points
         if len(Z):
-            self.log_rows(Z, Y, gaps)
+            self._log.add(Z, Y, gaps)
         place = {number: i for i, number in enumerate(self._active)}
-        learned = [Phi.copy() for _, Phi in self.features(Z)]
+        learned = [Phi for _, Phi in self.features(Z)]
         for (group, later_Phi), Phi in zip(self.features(later), learned, strict=True):
             for number, learner in group.learners.items():
                 size = learner.size
                 P[:, place[number]] = learner.learn_late(
-                    np.ascontiguousarray(Phi[:, :size]), Y,
-                    np.ascontiguousarray(later_Phi[:, :size]), *(() if gaps is None else (gaps,)),
-                )  # fmt: skip
+                    Phi[:, :size], Y, later_Phi[:, :size], gaps
+                )
             if open_to_points and group is self.reference:
                 chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
                 self.candidates.propose(Z[chosen], uniforms[chosen])
@@ -497,22 +475,19 @@ class Experts(Stateful):
         """Return the groups of the experts and, last, that of the error scale."""
         return self._groups if self.error_scale is None else [*self._groups, self.error_scale.group]
 
-    def features(self, Z: Array) -> Any:
-        """Yield each group with the features of rows Z; distances are computed once per view."""
-        seen = None
+    def features(self, Z: Array) -> Iterator[tuple[Group, Array]]:
+        """Yield each group with the features of rows Z, of which no bit depends on other rows.
+
+        Distances are computed once per view.
+        """
+        seen = distances = None
         for group in self.all_groups():
-            view, first = group.view, group.nystrom.points
-            if view is not seen:
-                seen, rows, points = view, view.rows(Z), self.points_of(view)
-                if view.has_bandwidth:
-                    out = self._memory.allocate("distances", len(Z), len(points))
-                    distances = view.kernel.distances(rows, points, out)
-            if view.has_bandwidth:
-                values = self._memory.allocate("values", len(Z), first)
-                values[:] = distances[:, :first]
-                yield group, group.features(group.kernel.from_distances(values))
-            else:
-                yield group, group.features(group.kernel(rows, points))
+            if group.view is not seen:
+                seen, rows, points = group.view, group.view.rows(Z), self.points_of(group.view)
+                if seen.has_bandwidth:
+                    distances = np.empty((len(Z), len(points)))
+                    seen.kernel.distances_of_each(rows, points, distances)
+            yield group, group.features(rows, points[: group.nystrom.points], distances)
 
     def points_of(self, view: View) -> Array:
         """Return the points of a view's groups as its kernel reads them, in Fortran order."""
@@ -522,84 +497,6 @@ class Experts(Stateful):
             points = np.asfortranarray(view.rows(self.candidates.points.values[:count]))
             self._seen_points[view.number] = points
         return points
-
-    # -- one row ----------------------------------------------------------------------------
-
-    def peek(self, z: Array, recorded: Recorded | None = None) -> OneRow:
-        """Predict a row z (columns,) that may come next; `commit` learns it.
-
-        With ``recorded`` as it was predicted earlier.
-        """
-        if self._one is None:
-            self._one = OneRow(self)
-        self._one.peek(z, recorded)
-        return self._one
-
-    @property
-    def next_row_is_simple(self) -> bool:
-        """Whether the next row closes no block and ends no epoch."""
-        if self._one is None:
-            self._one = OneRow(self)
-        return (self._rows + 1) % self._one.shortest_block > 0
-
-    @property
-    def next_row_is_far(self) -> bool:
-        """Whether the second head learns the next row, and its forest the rows before it."""
-        return self.far is not None and self.far.begun and self._rows % STRIDE == 0
-
-    @property
-    def row_snapshot(self) -> RowSnapshot:
-        """What a simple row changes in the experts."""
-        if self._row_snapshot is None or not self._row_snapshot.holds():
-            learners = [learner for group in self._groups for learner in group.learners.values()]
-            mixtures = [self.mixture] if self.local is None else [self.mixture, self.local.mixture]
-            parts: list[Any] = [self.baselines]
-            for mixture in mixtures:
-                parts += [mixture, mixture.combination]
-            if self.error_scale is not None:
-                parts.append(self.error_scale)
-                learners.append(self.error_scale.shape)
-            others: list[tuple[object, str]] = [
-                (learner, name) for learner in learners for name in ("_open", "_weights")
-            ]
-            candidates = self.candidates
-            others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
-            others += [(self.baselines, "_latest")]
-            if self.far is not None:
-                parts += self.far.row_parts
-                others += [(self.far, "_waiting"), (self.far.errors, "_rows")]
-            rows = [candidates.proposed]
-            if self._log is not None:
-                rows += [self._log.Z, self._log.Y, self._log.calls]
-                rows += [] if self._log.gaps is None else [self._log.gaps]
-            self._row_snapshot = RowSnapshot((*parts, *learners), others, rows)
-        return self._row_snapshot
-
-    def update_after_row(self) -> None:
-        """Recompute what follows from the state after a simple row was rolled back."""
-        self.mixture.solve()
-        if self.local is not None:
-            self.local.mixture.solve()
-        self.candidates.uniforms._update_derived()
-        self.clear_caches()
-
-    def commit(self, one: OneRow, y: Array, given: Array, gap: float | None = None) -> None:
-        """Learn the row of the last `peek`; the error scale learns the target ``given``."""
-        uniform = self.candidates.uniforms.draw(1)
-        if self._open_to_points and proposes(one.rho, uniform)[0]:
-            self.candidates.propose(one.z[None, :], uniform)
-        if self._log is not None:
-            own = None if gap is None else np.full(1, gap)
-            self._log.add(one.z[None, :], y[None, :], own, one=True)
-        self.learn_far(one.z[None, : self.columns], y[None, :], given[None, :])
-        self.baselines.learn(one.z[None, : self.columns], y[None, :])
-        self.past.learn(y[None, :])
-        one.commit(y, given, gap)
-        self._rows += 1
-        if self._rows % EPOCH == 0:
-            self.begin_epoch()
-            self._end_epoch()
-            self.copy_far_weights()
 
     # -- points -----------------------------------------------------------------------------
 
@@ -651,48 +548,30 @@ class Experts(Stateful):
     # -- the open epoch -----------------------------------------------------------------------
 
     def _new_log(self) -> OpenRows:
-        return OpenRows(self.columns + self.past.columns, self.outputs, self.timed)
+        return OpenRows(self.columns + self.past.columns, self.outputs)
 
-    def begin_epoch(self) -> None:
-        """Clear the log of open rows."""
-        self._log, self._row_snapshot = self._new_log(), None
+    def _learn_open_rows_again(self) -> None:
+        """Learn the logged rows with all experts, each from the start of its open block."""
+        Z, Y, gaps = self._log.Z.values, self._log.Y.values, None
+        if self._log.gaps.size:
+            gaps = self._log.gaps.values[:, 0].copy()
+        for group, Phi in self.features(Z):
+            for learner in group.learners.values():
+                rows = slice(len(Z) - len(Z) % learner.block_length, None)
+                own = None if gaps is None else gaps[rows]
+                learner.learn(Phi[rows, : learner.size], Y[rows], own)
 
-    def log_rows(self, Z: Array, Y: Array, gaps: Array | None = None) -> None:
-        """Log the rows of a call, with lagged targets, their targets and the gaps before them."""
-        if self._log is not None:
-            self._log.add(Z, Y, gaps)
-
-    def _replay_open_rows(self) -> None:
-        """Learn the logged rows with all experts, which are at the start of their open blocks."""
-        assert self._log is not None
-        learners = [learner for group in self._groups for learner in group.learners.values()]
-        ledgers = [learner.ledger.copy() for learner in learners]
-        closed = {id(m): self._log.rows - self._log.rows % m.block_length for m in learners}
-        one, gaps = OneRow(self), None
-        for start, stop, single in self._log.pieces():
-            Z, Y = self._log.Z.values[start:stop], self._log.Y.values[start:stop]
-            if self._log.gaps is not None:
-                gaps = self._log.gaps.values[start:stop, 0].copy()
-            if single:
-                fresh = [m for m in learners if closed[id(m)] <= start]
-                one.replay(Z[0], Y[0], fresh, None if gaps is None else float(gaps[0]))
-                continue
-            for group, Phi in self.features(Z):
-                for learner in group.learners.values():
-                    rows = slice(max(0, closed[id(learner)] - start), stop - start)
-                    own = None if gaps is None else gaps[rows]
-                    learner.learn(Phi[rows, : learner.size], Y[rows], own)
-        for learner, ledger in zip(learners, ledgers, strict=True):
-            learner.ledger[:] = ledger
-
-    def _end_epoch(self) -> None:
-        if self.candidates.proposed.size:
+    def _end_epoch(self, fixed: bool) -> None:
+        """Add points and drop experts, unless ``fixed``."""
+        self._log = self._new_log()
+        if self.candidates.proposed.size and not fixed:
             self.add_points(*self.candidates.pop_proposed(), self.candidates.room(self._rows))
-        if self._rows in ACTIVE_EXPERTS:
+        if self._rows in ACTIVE_EXPERTS and not fixed:
             kept = self.best(ACTIVE_EXPERTS[self._rows])
             if self._has_leader(self._rows):
                 self._leader = kept[:1]
             self._drop(kept)
+        self._copy_far_weights()
 
     # -- selection --------------------------------------------------------------------------
 
@@ -756,12 +635,10 @@ class Experts(Stateful):
         Z = self._with_last(Z)
         for group, Phi in self.features(Z):
             for number, learner in group.learners.items():
-                P[:, self._active.index(number)] = learner.predict(
-                    np.ascontiguousarray(Phi[:, : learner.size])
-                )
+                P[:, self._active.index(number)] = learner.predict(Phi[:, : learner.size])
         return P, Z, Phi
 
-    def copy_far_weights(self) -> None:
+    def _copy_far_weights(self) -> None:
         """Copy the weights of the second head's experts, if it is due (`far`)."""
         due = is_anchor(self._rows) or self._rows in ACTIVE_EXPERTS  # points may be dropped there
         if self.far is not None and due:
@@ -770,33 +647,23 @@ class Experts(Stateful):
             past = self.past.predict(1)[0]
             self.far.copy(self._rows, weights, self.baselines.means, past)
 
-    def learn_far(
-        self, Z: Array, Y: Array, given: Array, features: Any = None, skip: int = 0
-    ) -> None:
+    def _learn_far(self, Z: Array, Y: Array, given: Array) -> None:
         """Learn every eighth of rows Z (n, columns) with the second head, if there is one.
 
-        Its forest learns all of them. ``features`` yields groups with the features of rows, as
-        `features` does; ``skip`` rows come before these that are not counted yet.
+        Its forest learns all of them.
         """
         far = self.far
         if far is None:
             return
-        if far.begun:
-            chosen = slice(-(self._rows + skip) % STRIDE, None, STRIDE)
-            self._learn_far_rows(far, Z[chosen], Y[chosen], given[chosen], features)
-        far.add_rows(Z, Y, self._rows + skip + len(Z))
-
-    def _learn_far_rows(
-        self, far: FarHead, Z: Array, Y: Array, given: Array, features: Any
-    ) -> None:
-        if len(Z):
-            P = far.new_predictions(Z)
-            wide = np.hstack((Z, np.tile(far.past, (len(Z), 1))))
-            for group, Phi in (features or self.features)(wide):
+        chosen = slice(-self._rows % STRIDE, None, STRIDE)
+        if far.begun and len(rows := Z[chosen]):
+            P = far.new_predictions(rows)
+            wide = np.hstack((rows, np.tile(far.past, (len(rows), 1))))
+            for group, Phi in self.features(wide):
                 for number in group.learners:
-                    weights = far.weights_of(number)
-                    P[:, far.experts.index(number)] = Phi[:, : len(weights)] @ weights
-            far.learn(P, Y, given)
+                    weighted_sums(Phi, far.weights_of(number), P[:, far.experts.index(number)])
+            far.learn(P, Y[chosen], given[chosen])
+        far.add_rows(Z, Y, self._rows + len(Z))
 
     @property
     def looks_far(self) -> bool:
@@ -809,7 +676,7 @@ class Experts(Stateful):
         P = self.far.new_predictions(Z, self.baselines.means)
         for group, Phi in self.features(self._with_last(Z)):
             for number, learner in group.learners.items():
-                P[:, self.far.experts.index(number)] = Phi[:, : learner.size] @ learner.weights
+                weighted_sums(Phi, learner.weights, P[:, self.far.experts.index(number)])
         return self.far.mixture.predict(P)
 
     def _with_last(self, Z: Array) -> Array:
@@ -822,7 +689,7 @@ class Experts(Stateful):
         for group, Phi in self.features(self._with_last(Z)):
             if leader in group.learners:
                 learner = group.learners[leader]
-                return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
+                return learner.variance(Phi[:, : learner.size])
         raise AssertionError("the leading expert is active")
 
     def table(self) -> list[dict[str, Any]]:
@@ -858,8 +725,7 @@ class Experts(Stateful):
             self.far.remap(matrix)
         if self._waiting is not None:
             self._waiting.remap(matrix)
-        # Earlier rows of this epoch were computed with other outputs.
-        self._log = None if self._rows % EPOCH else self._new_log()
+        self._log.Y.remap(matrix)
 
     # -- state ------------------------------------------------------------------------------
 
@@ -878,17 +744,17 @@ class Experts(Stateful):
         Part("far", "far", make="_new_far"),
         Places("batches", high="points"),
         Part("waiting", sizes={"wide": "wide", "outputs": "outputs"}),
-        Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
+        Part("log", sizes={"wide": "wide", "outputs": "outputs"}),
         Unsaved("outputs"),
         Unsaved("reference"),
     )
 
     def to_state(self) -> dict[str, Any]:
-        """Return the state, without open blocks where the log has their rows."""
+        """Return the state, with the logged rows instead of open blocks."""
         state = super().to_state()
-        for group in state["groups"] if self._log is not None else ():
-            for number, learner in group["learners"].items():
-                group["learners"][number] = without_open_rows(learner)
+        for group in state["groups"]:
+            for learner in group["learners"].values():
+                learner.update({name: learner[name][:0] for name in ("Phi", "Y", "shares")})
         return state
 
     def _sizes(self) -> dict[str, int]:
@@ -923,19 +789,11 @@ class Experts(Stateful):
         require(known and leads, "leader is not one of the active experts, from where there is one")
         self._set_limits()
         self._restore_spans()
-        self._require_blocks()
-        if self._log is not None:
-            require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
-            self._replay_open_rows()
-
-    def _require_blocks(self) -> None:
-        """Raise if blocks do not end where the epoch ends; the open rows are those of a log."""
-        for group in self._groups:
-            for learner in group.learners.values():
-                length = learner.rule.block_rows(learner.size)
-                require(learner.block_length == length, "groups have blocks of another length")
-                opened = self._rows % length if self._log is None else 0
-                require(learner.open_rows == opened, "groups have other open rows than rows says")
+        require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
+        require(bool(self._log.gaps.size) <= self.timed, "log has gaps without times")
+        opened = [m.open_rows for group in self._groups for m in group.learners.values()]
+        require(not any(opened), "groups have open rows beside the log")
+        self._learn_open_rows_again()
 
     def _restore_spans(self) -> None:
         """Add the points to the spans in the batches in which they entered."""

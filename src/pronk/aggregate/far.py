@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,20 +180,6 @@ class FarHead(Stateful):
         if len(held) and self.forest is not None:
             Y = held[:, self.columns :]
             self.forest.learn(held[:, : self.columns], Y, np.zeros(Y.shape))
-
-    def save(self) -> Any:
-        """Return what `put_back` needs to undo what a row changes in the forest."""
-        return self, None if self.forest is None else self.forest.snapshot()
-
-    def put_back(self, saved: tuple[Any, Any]) -> None:
-        """Put back what `save` has returned."""
-        if self.forest is not None:
-            self.forest.roll_back(saved[1])
-
-    @property
-    def row_parts(self) -> list[Stateful]:
-        """The parts with small arrays that a row changes."""
-        return [self.mixture, self.mixture.combination, self.errors, self.temperature]
 
     @property
     def ranges(self) -> list[Array]:

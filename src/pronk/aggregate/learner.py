@@ -6,7 +6,7 @@ their prediction. The default learner combines seven ideas, one or two files eac
 1. **Scales** (here, `core.scales`, `clipping`). Columns and targets are scaled by the first rows,
    without outliers, so that no unit matters. Targets and errors are clipped to limit the effect of
    outliers.
-2. **Experts** (`settings`, `experts`, `one_row`, `baselines`). AWV learners that differ in columns,
+2. **Experts** (`settings`, `experts`, `baselines`). AWV learners that differ in columns,
    kernel, bandwidth, alpha and window, which counts rows or time (`clock`); baselines; linear
    experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
@@ -37,10 +37,9 @@ learn clipped targets; the error scale and the intervals use targets as given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
-from weakref import ReferenceType, ref
 from zlib import crc32
 
 import numpy as np
@@ -50,10 +49,9 @@ from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.clock import LONGEST_GAP
-from pronk.aggregate.experts import Experts, Recorded
+from pronk.aggregate.experts import Experts
 from pronk.aggregate.far import FarHead
 from pronk.aggregate.late import MOST_NUMBERS, Reader, ReadRows
-from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
 from pronk.aggregate.points import most_points
 from pronk.aggregate.relevance import local_metrics
 from pronk.aggregate.settings import (
@@ -84,7 +82,7 @@ from pronk.core.state import (
     checked_count,
     require,
 )
-from pronk.newton.discounted import EPOCH
+from pronk.newton.forecaster import EPOCH
 
 Array = NDArray[np.float64]
 
@@ -98,10 +96,6 @@ LATE_ROWS = 64
 SMALLEST = 1e-300
 #: Random stream for the order in which first rows are offered as points.
 ORDER = 4
-
-#: A function that learns scaled rows, clipped targets and targets as given with the experts and
-#: yields predictions and error scales in order; used instead of `Experts.learn`.
-LearnExperts = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
 
 
 class OnlineKernel(Stateful):
@@ -133,8 +127,6 @@ class OnlineKernel(Stateful):
         self._level = np.zeros(outputs)
         self._size = np.ones(outputs)
         self.experts: Experts | None = None
-        self._snapshot: ReferenceType[LazySnapshot] | None = None  # of the call that is under way
-        self._row_snapshot: RowSnapshot | None = None
 
     @property
     def rows(self) -> int:
@@ -149,18 +141,13 @@ class OnlineKernel(Stateful):
     # -- learning ---------------------------------------------------------------------------
 
     def learn(
-        self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
-        gaps: Array | None = None, read: ReadRows | None = None,
-    ) -> tuple[Array, Array]:  # fmt: skip
+        self, X: Array, Y: Array, gaps: Array | None = None, read: ReadRows | None = None
+    ) -> tuple[Array, Array]:
         """Predict then learn each row; return predictions and error scales, (n, outputs).
 
-        With a delay a target is learned when it arrives (`late`). ``learn_experts`` replaces
-        `Experts.learn`. ``gaps`` (n,) are the gaps before the rows (`clock`), if it is timed.
-        ``read``: rows as they were predicted earlier.
+        With a delay a target is learned when it arrives (`late`). ``gaps`` (n,) are the gaps before
+        the rows (`clock`), if it is timed. ``read``: rows as they were predicted earlier.
         """
-        if len(X) == 1 and self.experts is not None and not self.delay:
-            return self._learn_one(X, Y, None if gaps is None else float(gaps[0]), read)
-        self._fill_snapshot()
         out, scales = np.empty((len(X), self.outputs)), np.ones((len(X), self.outputs))
         start = 0
         while start < len(X):
@@ -177,50 +164,18 @@ class OnlineKernel(Stateful):
                 if self._first_gaps is not None and gaps is not None:
                     self._first_gaps.append(gaps[rows, None])
             targets = given if self.signed else self.clipping.learn(given)
-            done = start
             after = None if gaps is None else gaps[rows]
             earlier = None if read is None else read[rows].fitting(self._stage, self._mark)
-            for P, own in self._learn_rows(
-                X[rows], targets, given, after, waiting, learn_experts, earlier
-            ):
-                out[done : done + len(P)], scales[done : done + len(P)] = P, own
-                done += len(P)
+            out[rows], scales[rows] = self._learn_rows(
+                X[rows], targets, given, after, waiting, earlier
+            )
             self._store_clipped(out[rows])
             self._note_lateness(len(given), None if read is None else read[rows])
             self._rows += len(given)
             if len(given) and self._rows in STAGES:
                 self._set_stage()
             start = stop
-        if learn_experts is not None and self.experts is not None:
-            self.experts.clear_caches()
         return out, scales
-
-    def _learn_one(
-        self, X: Array, Y: Array, gap: float | None, read: ReadRows | None
-    ) -> tuple[Array, Array]:
-        """Predict then learn one row; reuse what `predict` has computed for it."""
-        assert self.experts is not None
-        recorded = None
-        if read is not None:
-            recorded = self.experts.recorded(read.fitting(self._stage, self._mark), 1)
-        one = self._simple_row(X, recorded)
-        self._fill_snapshot(one)
-        if self._rows < STAGES[-1]:
-            self._first_X.append(X)
-            self._first_Y.append(Y)
-            if self._first_gaps is not None:
-                self._first_gaps.append(np.full((1, 1), gap))
-        targets = Y if self.signed else self.clipping.learn(Y)
-        if one is None:
-            one = self.experts.peek(self._scaled(X, learn=True)[0], recorded)
-        P, scales = one.final * self._size + self._level, one.error_scale * self._size
-        self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0], gap)
-        self._store_clipped(P[None, :])
-        self._note_lateness(1, read)
-        self._rows += 1
-        if self._rows in STAGES:
-            self._set_stage()
-        return P[None, :], scales[None, :]
 
     def _note_lateness(self, rows: int, read: ReadRows | None = None) -> None:
         """Store how late the labels of the next rows are, up to the last stage."""
@@ -263,9 +218,9 @@ class OnlineKernel(Stateful):
 
     def _learn_rows(
         self, X: Array, Y: Array, given: Array, gaps: Array | None, waiting: int,
-        learn_experts: LearnExperts | None, read: ReadRows | None = None,
-    ) -> Iterator[tuple[Array, Array]]:  # fmt: skip
-        """Predict then learn rows; yield predictions and error scales of parts of them in order.
+        read: ReadRows | None,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Predict then learn rows; return predictions and error scales.
 
         Y and ``given`` are the targets that arrive, clipped and as given; so many rows before these
         were ``waiting`` for their targets.
@@ -273,17 +228,11 @@ class OnlineKernel(Stateful):
         if self.experts is None:
             known = self._rows + np.maximum(np.arange(waiting, waiting + len(X)) - self.delay, 0)
             P = np.stack([self._first_prediction(count) for count in known.tolist()])
-            yield P, np.ones(P.shape)
-            return
+            return P, np.ones(P.shape)
         Z, targets = self._scaled(X, learn=True), self._scaled_targets(Y)
         given = targets if self.signed else self._scaled_targets(given)
-        parts: Iterable[tuple[Array, Array]]
-        if learn_experts is None:
-            parts = [self.experts.learn(Z, targets, given, gaps, read=read)]
-        else:
-            parts = learn_experts(self.experts, Z, targets, given)
-        for P, scales in parts:
-            yield P * self._size + self._level, scales * self._size
+        P, scales = self.experts.learn(Z, targets, given, gaps, read=read)
+        return P * self._size + self._level, scales * self._size
 
     def _first_prediction(self, rows: int) -> Array:
         """Return the prediction before the first stage: the mean label, or the median target."""
@@ -398,65 +347,6 @@ class OnlineKernel(Stateful):
             if self.experts.far is not None:
                 self.experts.far.set_memory(self.memory)
 
-    # -- rolling back a call ----------------------------------------------------------------------
-
-    def snapshot(self) -> LazySnapshot:
-        snapshot = LazySnapshot()
-        self._snapshot = ref(snapshot)
-        return snapshot
-
-    def _fill_snapshot(self, simple: OneRow | None = None) -> None:
-        """Fill the snapshot before a change of the call.
-
-        That is with what a simple row changes, if it is the first of the call, or else with
-        everything, once.
-        """
-        snapshot = None if self._snapshot is None else self._snapshot()
-        if snapshot is None or snapshot.whole is not None:
-            return
-        if simple is None or self.experts is None or snapshot.simple:
-            snapshot.whole = super().snapshot()
-            return
-        held = [self._own_row_snapshot().save(), self.experts.row_snapshot.save()]
-        if simple.local is not None:
-            held.append(simple.local.save())
-        if self.experts.far is not None and self.experts.next_row_is_far:
-            held.append(self.experts.far.save())
-        snapshot.simple = held
-
-    def roll_back(self, snapshot: LazySnapshot) -> None:
-        self._snapshot = None
-        if snapshot.whole is not None:
-            super().roll_back(snapshot.whole)
-        if snapshot.simple and self.experts is not None:
-            for saved in snapshot.simple:
-                saved[0].put_back(saved)
-            self.experts.update_after_row()
-
-    def _simple_row(self, X: Array, recorded: Recorded | None = None) -> OneRow | None:
-        """Predict a row that leaves experts, points, scales and closed blocks as they are.
-
-        None for other rows.
-        """
-        if self._rows + 1 in STAGES or (self._scale is not None and self._scale.changes(X)):
-            return None
-        if self.experts is None or not self.experts.next_row_is_simple:
-            return None
-        return self.experts.peek(self._scaled(X)[0], recorded)
-
-    def _own_row_snapshot(self) -> RowSnapshot:
-        """What a simple row changes outside the experts."""
-        rows = [self._first_X, self._first_Y, self._first_P, self._first_clipped]
-        rows += [] if self._first_gaps is None else [self._first_gaps]
-        if self._row_snapshot is None or not self._row_snapshot.holds(rows):
-            parts = self.clipping, self.error_clipping
-            others = [(self, "_rows"), (self, "_late_rows")]
-            self._row_snapshot = RowSnapshot(parts, others, rows)
-        return self._row_snapshot
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_snapshot": None, "_row_snapshot": None}
-
     # -- the current model --------------------------------------------------------------------
 
     def predict(self, X: Array) -> tuple[Array, Array]:
@@ -466,10 +356,6 @@ class OnlineKernel(Stateful):
         if self.experts is None:
             P = np.tile(self._first_prediction(self._rows), (len(X), 1))
             return P, np.ones(P.shape)
-        if len(X) == 1:
-            one = self.experts.peek(self._scaled(X)[0])
-            P = (one.final * self._size + self._level)[None, :]
-            return P, (one.error_scale * self._size)[None, :]
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
         parts = [self.experts.predict(self._scaled(block)) for block in blocks]
         P, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -546,7 +432,6 @@ class OnlineKernel(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
-        self._fill_snapshot()
         self.outputs = matrix.shape[1]
         self.clipping = TargetClipping(self.outputs)
         self._first_Y.remap(matrix)

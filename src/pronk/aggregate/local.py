@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.mixture import WINDOWS, Mixture, Row, fill_row
+from pronk.aggregate.mixture import WINDOWS, Mixture, Row
 from pronk.aggregate.relevance import local_metrics
 from pronk.aggregate.trees import (
     COLUMN,
@@ -46,14 +46,12 @@ from pronk.aggregate.trees import (
     factor_again,
     leaf_arrays,
     learn_late_local_rows,
-    learn_local_row,
     learn_local_rows,
     most_leaves,
     needs_memory,
     new_local_row,
     new_pool,
     new_slot,
-    predict_local_row,
     predict_local_rows,
     protect_slots,
     small_arrays,
@@ -205,27 +203,11 @@ class Forest(Stateful):
         (metrics, columns), outputs = self._trees.metrics.shape, self._pool.Z.shape[2] // 2
         return new_local_row(metrics, columns, len(self._trees.trees), outputs)
 
-    def peek(self, z: Array, g: Array, row: LocalRow, out: Array) -> None:
-        """Predict a row z (D,), given g (K,), into ``row`` and ``out`` (4, K)."""
-        predict_local_row(z, g, self._pool, self._trees, row, out)
-
-    def commit(self, y: Array, g: Array, row: LocalRow) -> None:
-        """Learn the targets y (K,) of a row that `peek` has filled."""
-        if learn_local_row(y, g, self.signed, self._pool, self._trees, row):
-            self._split(row)
-
     def _split(self, row: LocalRow) -> None:
         """Split the leaves that a row has filled."""
         if LEAF_ROWS in self._pool.counts[row.slots]:
             self._grow()
             split_leaves(self.signed, self._pool, self._trees, row)
-
-    def may_split(self, row: LocalRow) -> bool:
-        """Whether the row of the last `peek` may fill a leaf; True is always safe.
-
-        A dropped tree has no slot: the count that is read for it means nothing.
-        """
-        return bool(self._pool.counts[row.slots].max() >= LEAF_ROWS - 1)
 
     def _grow(self) -> None:
         """Enlarge pool and nodes so that the next row fits."""
@@ -303,20 +285,6 @@ class Forest(Stateful):
         for array, values in zip(now, (*of_trees, *of_pool), strict=True):
             array[...] = values
         self._pool, self._trees = pool, trees
-
-    def save_row(self, row: LocalRow) -> Any:
-        """Return what `put_back_row` needs after the row of the last `peek`, if no leaf is full."""
-        pool, slots = self._pool, row.slots.copy()
-        copies = [array.copy() for array in small_arrays(self._trees)]
-        return slots, pool.counts[slots], pool.odds[slots], int(pool.sizes[ROWS]), copies
-
-    def put_back_row(self, saved: Any) -> None:
-        """Undo the learning of one row; a pool that it has enlarged stays large."""
-        pool = self._pool
-        slots, counts, odds, rows, copies = saved
-        pool.counts[slots], pool.odds[slots], pool.sizes[ROWS] = counts, odds, rows
-        for array, values in zip(small_arrays(self._trees), copies, strict=True):
-            array[...] = values
 
     # -- state ------------------------------------------------------------------------------
 
@@ -522,40 +490,6 @@ class LocalExperts(Stateful):
     STATE = (Part("forest", "forest"), Part("mixture", "mixture"))
 
 
-class OneLocalRow:
-    """A row that `peek` predicts and `commit` learns; ``final`` (K,) is its prediction."""
-
-    def __init__(self, local: LocalExperts, outputs: int) -> None:
-        self._local, self._row = local, local.forest.new_row()
-        self._P = np.empty((1 + len(NAMES), outputs))
-        self.mixed = local.mixture.new_row()
-        self.final = self.mixed.final
-
-    def peek(self, z: Array, g: Array, rows: Row | None = None) -> None:
-        """Predict a row z (D,), given g (K,); or take its prediction from ``rows``, the first."""
-        self._P[0] = g
-        self._local.forest.peek(z, g, self._row, self._P[1:])
-        if rows is None:
-            self._local.mixture.peek(self._P, self.mixed)
-        else:
-            fill_row(self.mixed, rows)
-
-    def commit(self, y: Array, gap: float = 1.0) -> None:
-        """Learn the targets y (K,) of the row of the last `peek`, after a gap."""
-        self._local.forest.commit(y, self._P[0], self._row)
-        self._local.mixture.commit(self.mixed, y, gap)
-
-    def save(self) -> Any:
-        """Return what `put_back` needs to undo the forest's part of a `commit`."""
-        forest, splits = self._local.forest, self._local.forest.may_split(self._row)
-        return self, splits, forest.snapshot() if splits else forest.save_row(self._row)
-
-    def put_back(self, saved: tuple[Any, ...]) -> None:
-        """Put back what `save` has returned."""
-        forest, (_, splits, held) = self._local.forest, saved
-        (forest.roll_back if splits else forest.put_back_row)(held)
-
-
 def warm_up_local() -> None:
     """Compile what local experts run, or load it from the cache."""
     rows = np.linspace(-1.0, 1.0, 2 * LEAF_ROWS)[:, None]  # enough for a split
@@ -566,6 +500,3 @@ def warm_up_local() -> None:
         local.predict(rows, rows)
         local.restore(local.to_state())
         local.snapshot()
-        one = OneLocalRow(local, 1)
-        one.peek(rows[0], rows[0])
-        one.commit(np.sign(rows[0]))

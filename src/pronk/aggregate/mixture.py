@@ -148,12 +148,6 @@ class Row(NamedTuple):
     lagged: Array
 
 
-def fill_row(row: Row, rows: Row) -> None:
-    """Copy the first of some rows to ``row``."""
-    for own, part in zip(row, rows, strict=True):
-        own[...] = part[0]
-
-
 @compiled(fastmath={"contract"})
 def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
     """Predict from expert predictions p (experts, outputs); the parts go to ``row``."""
@@ -562,15 +556,6 @@ class Mixture(Stateful):
         """Allocate the row that `peek` fills."""
         shapes = self.row_shapes(len(self._log_w), self.limits.shape[1])
         return Row(*(np.empty(shape) for shape in shapes))
-
-    def peek(self, p: Array, row: Row) -> None:
-        """Predict a row of expert predictions p (experts, outputs) into ``row``."""
-        predict_row(p, self.signed, self._state, row)
-
-    def commit(self, row: Row, y: Array, gap: float = 1.0) -> None:
-        """Learn the targets y (outputs,) of a row that `peek` has filled, after a gap."""
-        self._gap[0] = gap
-        learn_row(y, self.signed, self._state, self.combination.sums, row)
 
     def certificate(self) -> MixtureCertificate:
         """Return the regret against the best expert, in units of 2 D^2, and its bound."""

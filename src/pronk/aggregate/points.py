@@ -5,20 +5,13 @@ rho / (rho + GAMMA), by its own uniform number. At the end of the epoch proposed
 the span in order, up to `most_points`.
 
 **Open rows.** A saved model holds the rows of the open epoch instead of the experts' open blocks,
-which have 2 r + B numbers per row and expert. All of those follow from the rows, but their bits
-depend also on the calls: features of a block of 7 rows are rounded differently from those of 7
-single rows. So the log holds the rows with the lengths of the calls they came in. A file contains
-the log and the experts' sums at the start of their open blocks; loading replays the rows in the
-same calls, and the experts continue with the same bits. Every block ends where an epoch ends
-(`newton.discounted`). When outputs change within an epoch (a new class), the open blocks themselves
-are saved until the epoch ends: they were computed with other outputs.
+which have 2 r + B numbers per row and expert. All of those follow from the rows: loading learns
+them again, to the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +20,6 @@ from pronk.aggregate.clock import LONGEST_GAP
 from pronk.core.linalg import GrowingRows
 from pronk.core.randomness import KORS_COINS, Uniforms
 from pronk.core.state import Part, Rows, Sizes, Stateful, require
-from pronk.newton.discounted import EPOCH
 
 Array = NDArray[np.float64]
 
@@ -93,56 +85,30 @@ class Candidates(Stateful):
 
 # -- open rows --------------------------------------------------------------------------------
 
-#: Entry of ``calls`` for a call of one row (`one_row.OneRow`); other calls have their length.
-ONE_ROW = 0
-
 
 class OpenRows(Stateful):
-    """Rows with lagged targets (n, wide), scaled targets (n, outputs), lengths of the calls.
+    """Rows with lagged targets (n, wide), scaled targets (n, outputs), gaps (n, 1) before them."""
 
-    With times (``timed``) also the gaps (n, 1) before the rows.
-    """
-
-    def __init__(self, wide: int, outputs: int, timed: bool = False) -> None:
-        self.Z, self.Y = GrowingRows(wide), GrowingRows(outputs)
-        self.gaps = GrowingRows(1) if timed else None
-        self.calls = GrowingRows(1)
+    def __init__(self, wide: int, outputs: int) -> None:
+        self.Z, self.Y, self.gaps = GrowingRows(wide), GrowingRows(outputs), GrowingRows(1)
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return self.Z.size
 
-    def add(self, Z: Array, Y: Array, gaps: Array | None = None, *, one: bool = False) -> None:
-        """Add the rows of a call; ``one``: of a call of `one_row.OneRow`."""
+    def add(self, Z: Array, Y: Array, gaps: Array | None) -> None:
+        """Add rows; without ``gaps`` all are 1."""
         self.Z.append(Z)
         self.Y.append(Y)
-        if self.gaps is not None and gaps is not None:
+        if gaps is not None:
             self.gaps.append(gaps[:, None])
-        self.calls.append(np.array([[ONE_ROW if one else len(Z)]], dtype=np.float64))
-
-    def pieces(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield start, stop and whether it was a call of `one_row.OneRow`, per call."""
-        start = 0
-        for call in self.calls.values[:, 0].astype(np.int64).tolist():
-            stop = start + max(call, 1)
-            yield start, stop, call == ONE_ROW
-            start = stop
 
     STATE = (
         Rows("Z", ("rows", "wide"), "Z"),
         Rows("Y", ("rows", "outputs"), "Y"),
-        Rows("gaps", ("rows", 1), "gaps", low=0.0, high=LONGEST_GAP),
-        Rows("calls", ("calls", 1), "calls", low=0.0, high=float(EPOCH), whole="float"),
+        Rows("gaps", ("gaps", 1), "gaps", low=0.0, high=LONGEST_GAP),
     )
 
     def _restored(self, sizes: Sizes) -> None:
-        counted = np.maximum(self.calls.values, 1.0).sum()
-        require(counted == sizes["rows"] < EPOCH, "calls are not those of the open rows")
-
-
-def without_open_rows(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the saved state of a learner at the start of its open block, with its ledger."""
-    names = ("Phi", "Z", "upper", "kappa", "step", "curvature", "target")
-    kept = {"kept": np.ones(1)} if "kept" in state else {}
-    return {**state, **{name: state[name][:0] for name in names}, **kept, "open": 0}
+        require(sizes["gaps"] in (0, sizes["rows"]), "gaps are not those of the rows")

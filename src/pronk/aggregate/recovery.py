@@ -34,7 +34,7 @@ from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.late import Arrived, Header, ReadRows, Record
-from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
+from pronk.aggregate.learner import STAGES, OnlineKernel
 from pronk.aggregate.probabilities import Probabilities
 from pronk.aggregate.trial import (
     DROPPED,
@@ -56,6 +56,8 @@ Array = NDArray[np.float64]
 LEAST_ROWS, RESTART_ROWS = 512, 512
 #: Most challengers that are counted as dropped since the last swap.
 MOST_DROPPED = 64
+#: Calls of fewer rows than this together are rolled back by learning the others again.
+REPLAYED = 64
 #: Most entries of the log; the oldest are dropped.
 LOGGED = 64
 #: Columns of the log (entries, 6): row of the alarm, first row of the higher loss, mean losses
@@ -131,6 +133,21 @@ class _Call:
         return self._all_P[arrived], self._all_Y[arrived]
 
 
+class Base:
+    """A snapshot of the learner, and the calls that it has learned since."""
+
+    def __init__(self, snapshot: Any) -> None:
+        self.snapshot, self.rows = snapshot, 0
+        self.calls: list[tuple[Any, ...]] = []
+
+    def add(self, call: tuple[Any, ...]) -> None:
+        """Add a call of (X, Y, times, arrived), unless it is long."""
+        X, Y, *others = call
+        self.rows += len(X)
+        if self.rows < REPLAYED:
+            self.calls.append((X.copy(), Y.copy(), *others))
+
+
 class RecoveringKernel(Stateful):
     """Incumbent, challenger and the calibration of their prediction."""
 
@@ -159,6 +176,7 @@ class RecoveringKernel(Stateful):
         self.last_widths = np.empty((0, 0, outputs))
         self._rows = 0
         self._started = 0  # first row of the incumbent
+        self._base: Base | None = None
 
     @property
     def experts(self) -> Experts | None:
@@ -189,14 +207,14 @@ class RecoveringKernel(Stateful):
 
     def start_clock(self) -> None:
         """Let the windows count time, before the first row is learned."""
+        self._base = None
         self.clock = Clock()
         self.incumbent = self._make(outputs=self.outputs, memory=self.memory, timed=True)
 
     def learn(
-        self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
-        times: Array | None = None, arrived: Arrived | None = None,
-    ) -> Array:  # fmt: skip
-        """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`.
+        self, X: Array, Y: Array, times: Array | None = None, arrived: Arrived | None = None
+    ) -> Array:
+        """Predict then learn each row.
 
         ``times`` (n,) are the times of the rows in seconds, if there is a clock. Rows that have
         ``arrived`` are learned as they were predicted (`late`).
@@ -211,12 +229,15 @@ class RecoveringKernel(Stateful):
         while start < len(X):
             rows = slice(start, len(X))
             read = call.read(self._started, rows)
-            own = self.incumbent.learn(X[rows], Y[rows], learn_experts, call.gaps(rows), read)
+            own = self.incumbent.learn(X[rows], Y[rows], call.gaps(rows), read)
             start = self._try(call, *own, start, first, read)
         self._calibrate(call.P, call.scales, Y)
-        if self.probabilities is None:
-            return call.P
-        return self.probabilities.learn(X, call.P, Y, arrived=arrived)
+        P = call.P
+        if self.probabilities is not None:
+            P = self.probabilities.learn(X, call.P, Y, arrived=arrived)
+        if self._base is not None:
+            self._base.add((X, Y, times, arrived))
+        return P
 
     def _try(
         self, call: _Call, own: Array, own_scales: Array, start: int, first: int,
@@ -391,6 +412,28 @@ class RecoveringKernel(Stateful):
         if shown is not None:
             self._late_widths = shown[count:].copy()
 
+    # -- rolling back a call ----------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[Base, int]:
+        """Return what `roll_back` needs: a snapshot, and the number of calls learned since.
+
+        Copying the state takes as long as learning a row. So calls of few rows share a snapshot.
+        """
+        if self._base is None or self._base.rows >= REPLAYED:
+            self._base = Base(super().snapshot())
+        return self._base, len(self._base.calls)
+
+    def roll_back(self, snapshot: tuple[Base, int]) -> None:
+        """Return to the state at a snapshot: roll back to that of its base and learn the calls."""
+        base, count = snapshot
+        super().roll_back(base.snapshot)
+        self._base = None
+        for X, Y, times, arrived in base.calls[:count]:
+            self.learn(X, Y, times, arrived)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_base": None}
+
     # -- the current model --------------------------------------------------------------------
 
     @property
@@ -501,6 +544,8 @@ class RecoveringKernel(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
+        if self._base is not None:
+            self._base.rows = REPLAYED
         self.outputs = matrix.shape[1]
         self.incumbent.remap(matrix)
         if self.trial is not None:

@@ -44,7 +44,7 @@ from pronk.core.state import (
     load_part,
     require,
 )
-from pronk.newton.discounted import DiscountedNewton
+from pronk.newton.forecaster import Forecaster
 
 Array = NDArray[np.float64]
 
@@ -234,7 +234,7 @@ class Group(Stateful):
         if hasattr(kernel, "bandwidth"):
             self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * view.unit})
         self.nystrom = Nystrom()
-        self.learners: dict[int, DiscountedNewton] = {}  # by number of the setting
+        self.learners: dict[int, Forecaster] = {}  # by number of the setting
 
     STATE = (
         Count("view", "number", fixed=True),
@@ -245,9 +245,22 @@ class Group(Stateful):
         Part("nystrom", "nystrom", saved=False),
     )
 
-    def features(self, values: Array) -> Array:
-        """Return features (n, r) from kernel values (n, points); valid until the next call."""
-        return self.nystrom.transform(values)
+    def features(self, rows: Array, points: Array, distances: Array | None) -> Array:
+        """Return features (n, r) of rows as the view reads them; no bit depends on other rows.
+
+        ``distances`` (n, points) are those of a view with a bandwidth.
+        """
+        if distances is None:
+            one = [self.kernel(rows[i : i + 1], points) for i in range(len(rows))]
+            return self.nystrom.transform_each(np.concatenate(one))
+        if self.kernel.exponent is not None:
+            return self.nystrom.exponential_features(distances, self.kernel.exponent)
+        return self.nystrom.transform_each(self.kernel.from_distances(distances.copy()))
+
+    def features_of(self, rows: Array, points: Array) -> Array:
+        """Return features (n, r) of rows as a view with a bandwidth reads them."""
+        distances = np.empty((len(rows), len(points)))
+        return self.features(rows, points, self.kernel.distances_of_each(rows, points, distances))
 
     def offer(
         self,
@@ -283,9 +296,7 @@ class Group(Stateful):
         Coordinates are nested: a learner then has the sums of one that never had more.
         """
         for learner in self.learners.values():
-            if learner.size > self.limit:
-                A, b = learner.sums
-                learner.continue_from(A[: self.limit, : self.limit], b[: self.limit])
+            learner.keep_first(self.limit)
         if self.nystrom.size > self.limit:
             state = self.nystrom.to_state()
             left = self.limit * (self.limit + 1) // 2  # entries of a triangle

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cli.screen import CommandError
-from pronk.cluster.pool import CALL, NoWorkersError, reads_rows_here
+from pronk.cluster.pool import NoWorkersError, reads_rows_here
 from pronk.columns.values import NUMERIC
 from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.estimators import files
@@ -63,21 +63,21 @@ def check_parallel(job: RunOptions) -> None:
 
 def check_cluster(job: RunOptions, learner: Any) -> None:
     """Raise for options that do not work where the workers of a cluster read the rows."""
-    if job.cluster is None or job.by is not None or reads_rows_here(learner):
+    if job.cluster is None or job.by is not None:
         return
+    if reads_rows_here(learner):
+        raise CommandError(
+            "--cluster: the pass of the default learner is not split; use --by COLUMN for a model "
+            "per key, or -a pkawv-taylor"
+        )
     if job.interval is not None or job.reading.keep or job.skip_bad:
         raise CommandError("--cluster: this learner excludes --interval, --keep and --skip-bad")
 
 
 def block_rows(job: RunOptions, default: bool) -> int | None:
-    """Return the rows of a block; blocks are long if workers share them.
-
-    On a cluster, this process reads the rows of the default learner.
-    """
+    """Return the rows of a block; blocks are long if workers share them."""
     if job.by is not None:
         return None  # `keyed_rows`, once the columns are known
-    if job.cluster is not None and default:
-        return CALL
     return LONG_PIECE if job.workers is not None else None
 
 

@@ -13,12 +13,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from pronk.estimators.algorithms.online_kernel import OnlineKernelClassifier, OnlineKernelRegressor
-from pronk.parallel.aggregate import Plan
 
 #: Seconds between two checks of the workers, and without any worker before an error.
 STEP, PATIENCE = 10.0, 600.0
-#: Rows of a bundle, of a stretch whose candidates are found together, and of a call.
-BUNDLE, STRETCH, CALL = 1 << 13, 1 << 15, 1 << 17
 
 
 class NoWorkersError(RuntimeError):
@@ -63,7 +60,6 @@ class ClusterPool:
     def __init__(self, client: Any, workers: int = 4) -> None:
         self.client = client
         self.most = max(4, 2 * workers)
-        self.plan = Plan(BUNDLE, False, STRETCH, CALL, self.most, self.most)
 
     def submit(self, function: Any, *arguments: Any) -> Any:
         if not is_dask(self.client):

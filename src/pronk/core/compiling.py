@@ -6,7 +6,6 @@ two versions instead, each when it is first needed. Calls from Python use one th
 machine code and is kept on disk. Calls from compiled code use a *part*: what Numba translated,
 without machine code or functions that convert Python's objects. A part is optimised once, together
 with the function that Python calls. Numba's own functions, such as `numpy.empty`, become parts too.
-`inference` and `lowering` take less time than Numba to find types and to translate.
 
 What a function computes therefore depends on the sources alone, not on what was compiled before
 it. Options that Numba would inherit from the caller are always given for the same reason.
@@ -18,17 +17,28 @@ another one Numba compiles by itself, which takes longer and gives the same resu
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numba
 from numba.core import config
+from numba.core import types as numba_types
 
 from pronk._interrupts import deferred_interrupts
-from pronk.core.inference import Typing, options_of
-from pronk.core.lowering import insert_function, types, with_short_lowering
-from pronk.core.numba_version import is_tested
+
+types: Any = numba_types
+
+#: First and last version of Numba with which the extension was tested.
+TESTED = (0, 61), (0, 68)
+
+
+def is_tested(version: str) -> bool:
+    """Return whether a version of Numba, such as "0.68.1", is one of those."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is not None and TESTED[0] <= (int(found[1]), int(found[2])) <= TESTED[1]
+
 
 try:
     from llvmlite import binding as llvm
@@ -127,18 +137,8 @@ def link_parts(module: Any, libraries: list[Any]) -> list[Any]:
     return [library for library in found if not isinstance(library, PartLibrary)]
 
 
-class OwnCompiler(Compiler):
-    """Numba's compiler, with types of calls that are kept."""
-
-    def compile_extra(self, func: Callable[..., Any]) -> Any:
-        """Compile a function."""
-        state = self.state
-        state.typingctx = Typing(state.typingctx, options_of(state.flags))
-        return super().compile_extra(func)
-
-
-class HelperCompiler(OwnCompiler):
-    """Numba's compiler for its own functions, up to the code that callers link."""
+class PartCompiler(Compiler):
+    """Numba's compiler up to the code that callers link."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         """Translate a function."""
@@ -147,25 +147,11 @@ class HelperCompiler(OwnCompiler):
         state.library = PartLibrary(state.targetctx.codegen(), func.__qualname__)
         result = super().compile_extra(func)
         key = object()  # callers find the code by it; there is no function for Python
-        self._insert(key, result)
+        state.targetctx.insert_user_function(key, result.fndesc, [result.library])
         return result._replace(entry_point=key)
 
-    def _insert(self, key: Any, result: Any) -> None:
-        self.state.targetctx.insert_user_function(key, result.fndesc, [result.library])
 
-
-class PartCompiler(HelperCompiler):
-    """Numba's compiler for parts, with a shorter translation."""
-
-    def define_pipelines(self) -> list[Any]:
-        """Return the passes of the compiler."""
-        return with_short_lowering(super().define_pipelines())
-
-    def _insert(self, key: Any, result: Any) -> None:
-        insert_function(self.state.targetctx, key, result.fndesc, result.library)
-
-
-class WholeCompiler(OwnCompiler):
+class WholeCompiler(Compiler):
     """Numba's compiler for functions that Python calls; it links parts."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
@@ -181,10 +167,6 @@ class WholeCompiler(OwnCompiler):
                 "calls may return numbers, arrays and tuples of them: build other objects in Python"
             )
         return result
-
-    def define_pipelines(self) -> list[Any]:
-        """Return the passes of the compiler."""
-        return with_short_lowering(super().define_pipelines())
 
 
 def is_plain(kind: Any) -> bool:
@@ -223,7 +205,7 @@ def make_helper(**options: Any) -> Callable[[Any], Any]:
     """Return a decorator like `numba.jit` that makes helpers."""
 
     def decorate(function: Any) -> Any:
-        made = numba.jit(**{"pipeline_class": HelperCompiler, **options})(function)
+        made = numba.jit(**{"pipeline_class": PartCompiler, **options})(function)
         if type(made) is CPUDispatcher and "pipeline_class" not in options:
             made.__class__ = Helper
         return made

@@ -92,11 +92,16 @@ def _from_products(X: Array, Z: Array, products: Array, limit: float) -> None:
             products[i, j] = value
 
 
-def square_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
-    """Return |x_i - z_j|^2 for all pairs, to a relative 1e-12 however close the points are."""
+def square_distances(
+    X: Array, Z: Array, out: Array | None = None, *, direct: bool = False
+) -> Array:
+    """Return |x_i - z_j|^2 for all pairs, to a relative 1e-12 however close the points are.
+
+    ``direct``: of rows of any width by differences, so that no bit depends on the other rows.
+    """
     if out is None:
         out = np.empty((len(X), len(Z)))
-    if X.shape[1] <= DIRECT_COLUMNS:
+    if direct or X.shape[1] <= DIRECT_COLUMNS:
         _square_distances(X, np.ascontiguousarray(Z.T), out)
     elif len(Z):
         X0, Z0 = X - Z[0], Z - Z[0]
@@ -189,6 +194,12 @@ class Kernel(BaseEstimator):
         """Return the kernel values from ``distances``; may overwrite its argument."""
         raise NotImplementedError
 
+    def distances_of_each(self, X: Array, Z: Array, out: Array) -> Array:
+        """Return ``distances`` of which no bit depends on the other rows of X."""
+        for i in range(len(X)):
+            out[i] = self.distances(X[i : i + 1], Z)[0]
+        return out
+
     def __call__(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """Return k(x_i, z_j) for all pairs; the result may or may not be ``out``."""
         return self.from_distances(self.distances(X, Z, out))
@@ -254,6 +265,9 @@ class Gaussian(Kernel):
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         return square_distances(X, Z, out)
 
+    def distances_of_each(self, X: Array, Z: Array, out: Array) -> Array:
+        return square_distances(X, Z, out, direct=True)
+
     @property
     def exponent(self) -> float:
         return 0.5 / float(self.bandwidth) ** 2
@@ -282,6 +296,9 @@ class Laplacian(Kernel):
         return rng.standard_cauchy((columns, n)) / self.bandwidth
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        return absolute_distances(X, Z, out)
+
+    def distances_of_each(self, X: Array, Z: Array, out: Array) -> Array:
         return absolute_distances(X, Z, out)
 
     @property

@@ -196,6 +196,13 @@ def solve_one(L: Array, z: Array) -> None:
         z[i] = (z[i] - total) / L[i, i]
 
 
+@compiled(fastmath={"contract"})
+def solve_each(L: Array, rows: Array) -> None:
+    """Replace each row of ``rows`` (n, r) by L^-1 of it; no bit depends on the other rows."""
+    for i in range(len(rows)):
+        solve_one(L, rows[i])
+
+
 def add_products(A: Array, rows: Array) -> Array:
     """Add rows' rows to the lower triangle of the Fortran-ordered A, in place; return A."""
     if not rows.size:
@@ -359,11 +366,6 @@ class GrowingCholesky(Stateful):
             part -= rows[:, :start] @ self._factor[start:stop, :start].T
             rows[:, start:stop] = solve_rows(block, part)
         return rows
-
-    def solve_one(self, z: Array) -> Array:
-        """Replace one vector z by L^-1 z; no bit depends on other rows of the call."""
-        solve_one(self._factor, z)
-        return z
 
     def solve_transposed(self, B: Array) -> Array:
         """Return L^-T B for B of shape (size, k)."""

@@ -7,10 +7,9 @@ lambda^B when the block of B rows closes. So the block engine does it exactly. T
 regulariser alpha I that is forgotten is added again at the end of each block; blocks are counted
 from the start of the stream.
 
-`DiscountedNewton` is the engine of the default learner's experts, `TimedNewton` that of its experts
-with times. `DiscountedForecaster` and `DiscountedSpan` are those of the public learners, PKAWV and
-Kernel-AWV with a ``discount``. At row t row s < t counts w_s = discount^(t-1-s) and, in the AWV
-forecaster, row t itself 1:
+`DiscountedForecaster` and `DiscountedSpan` are the engines of PKAWV and Kernel-AWV with a
+``discount``. At row t row s < t counts w_s = discount^(t-1-s) and, in the AWV forecaster, row t
+itself 1:
 
     A = alpha I + sum_{s<t} w_s phi_s phi_s'      b = sum_{s<t} w_s y_s phi_s
     ridge  f = phi_t'A^-1 b                       AWV  f / (1 + q),  q = phi_t'A^-1 phi_t
@@ -47,7 +46,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,222 +55,11 @@ from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, solve_one
 from pronk.core.state import Count, Numbers, Real, Sizes, require
 from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
-from pronk.newton.engine import AIOLI, LONGEST_BLOCK, SMALL, Newton, OpenRows, Squared
+from pronk.newton.engine import LONGEST_BLOCK, Newton, OpenRows, Squared
 from pronk.newton.exact import ExactSpan
-from pronk.newton.recurrence import anticipated_margins
 
 Array = NDArray[np.float64]
 
-
-#: Rows of an epoch of the experts (`experts`).
-EPOCH = 256
-#: Up to this many features two blocks per epoch are faster, beyond it one.
-TWO_BLOCKS = 400
-
-
-@dataclass(frozen=True)
-class InEpochs(Squared):
-    """Squared loss in blocks that end where an epoch ends, so that no block is split."""
-
-    def block_rows(self, r: int) -> int:
-        if r <= SMALL:
-            return EPOCH // 8
-        return EPOCH // 2 if r <= TWO_BLOCKS else EPOCH
-
-
-class DiscountedNewton(Newton):
-    """Ridge, AWV or AIOLI with the discount 1 - 1/window; without a window the plain engine."""
-
-    def __init__(
-        self,
-        rule: Squared | AIOLI,
-        alpha: float,
-        size: int,
-        outputs: int = 1,
-        window: float | None = None,
-    ) -> None:
-        self.discount = 1.0 if window is None else 1.0 - 1.0 / window
-        super().__init__(rule, alpha, size, outputs)
-
-    def _roots(self, first: int, last: int) -> Array:
-        """Return the square roots of the weights of rows first, ..., last - 1 of the open block."""
-        return np.asarray(self.discount ** (-0.5 * np.arange(first + 1, last + 1)))
-
-    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
-        if self.discount == 1.0:
-            super()._append(Phi, Y, out, weights)
-            return
-        roots = self._roots(self._open, self._open + len(Phi))[:, None]
-        if not self.rule.unit:
-            own = roots[:, 0] ** 2
-            super()._append(Phi, Y, out, own if weights is None else own * weights)
-            return
-        super()._append(Phi * roots, Y * roots, out)
-        out /= roots
-
-    def _as_of(self, Phi: Array, first: int, roots: Array | None = None) -> Array:
-        if self.discount != 1.0:
-            roots = self._roots(first, first + len(Phi))[:, None]
-        return super()._as_of(Phi, first, roots)
-
-    def _add_open_rows(self) -> None:
-        kept = self._kept_by_open_rows
-        super()._add_open_rows()
-        if kept != 1.0:
-            self._A *= kept
-            self._b *= kept
-            self._A[np.diag_indices(self.size)] += (1.0 - kept) * self.alpha
-
-    @property
-    def _kept_by_open_rows(self) -> float:
-        """Share of the sums that is left when the open block closes."""
-        return float(self.discount**self._open)
-
-    @property
-    def forgets(self) -> bool:  # type: ignore[override]
-        """Whether older rows count less."""
-        return self.discount != 1.0
-
-    def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
-        """Return what `Newton.weighed` returns, with the weights at the end of the block."""
-        if self.discount == 1.0:
-            return super().weighed(Phi, Y)
-        kept = self.discount ** len(Phi)
-        roots = np.sqrt(kept) * self._roots(0, len(Phi))[:, None]
-        return kept, Phi * roots, Y * roots, (1.0 - kept) * self.alpha
-
-    def predict(self, Phi: Array) -> Array:
-        """Return the prediction of each row if it came next; changes nothing."""
-        if self.discount == 1.0:
-            return super().predict(Phi)
-        if not self.rule.unit:
-            F = np.ascontiguousarray(Phi @ self.weights)
-            anticipated_margins(F, self.leverage(Phi * self._root_next()), F)
-            return F
-        return super().predict(Phi * self._root_next()) / self._root_next()
-
-    def variance(self, Phi: Array) -> Array:
-        """Return v = phi' A^-1 phi with the weight of the next row; 1 + v scales the noise."""
-        return self.leverage(Phi * self._root_next())
-
-    def _root_next(self) -> float:
-        return 1.0 if self.discount == 1.0 else float(self.discount ** (-0.5 * (self._open + 1)))
-
-    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
-        """As `Newton.certificate`; with a discount AIOLI has none."""
-        if self.forgets and not self.rule.unit:
-            raise ValueError("AIOLI with a discount has no certificate: its losses are not added")
-        return super().certificate(output, bounded)
-
-    def grow_by(self, count: int) -> None:
-        """Add ``count`` coordinates in which all rows so far are 0, with one copy."""
-        if not count:
-            return
-        n = self.size
-        for name, diagonal in (("_A", self.alpha), ("_L", np.sqrt(self.alpha))):
-            grown = np.zeros((n + count, n + count), order="F")
-            grown[:n, :n] = getattr(self, name)
-            grown[range(n, n + count), range(n, n + count)] = diagonal
-            setattr(self, name, grown)
-        for name in ("_b", "_beta"):
-            grown = np.zeros((n + count, self.outputs))
-            grown[:n] = getattr(self, name)
-            setattr(self, name, grown)
-        for name in ("_Phi", "_Z"):
-            grown = np.zeros((len(self._kappa), n + count))
-            grown[: self._open, :n] = getattr(self, name)[: self._open]
-            setattr(self, name, grown)
-        self.size += count
-        self._weights = None
-        if self._open == 0:
-            self._open_block()
-
-
-#: The open rows forget at most so much that this share of the sums is left. An even stream with a
-#: window of 100 rows keeps a quarter in a block of 128 rows.
-LEAST_KEPT = 0.01
-
-
-class TimedNewton(DiscountedNewton):
-    """The same with a gap before each row: a row's discount is (1 - 1/window)^gap.
-
-    The gap before a row changes what is learned, not its prediction, which counts the row itself
-    as one that follows after a gap of 1. So gaps of 1 are `DiscountedNewton`, and `predict` and
-    `peek` need no gap. Within a block no less than `LEAST_KEPT` of the sums is left: with larger
-    gaps the regulariser would vanish in the middle of a block, and the numbers overflow.
-    """
-
-    def __init__(self, *args: Any) -> None:
-        self._kept = np.ones(1)  # share of the sums that is left after the open rows
-        self._shares = np.ones(1)  # the same before and after each row that is appended
-        self._gaps, self._peeked = np.empty(0), np.empty(0)
-        super().__init__(*args)
-
-    def _open_block(self) -> None:
-        self._kept[0], self._shares = 1.0, np.ones(1)
-        super()._open_block()
-
-    def learn(self, Phi: Array, Y: Array, gaps: Array | None = None) -> Array:
-        """Predict then learn each row; ``gaps`` (n,) are the gaps before the rows."""
-        self._gaps = np.ones(len(Phi)) if gaps is None else gaps
-        return super().learn(Phi, Y)
-
-    def learn_late(self, Phi: Array, Y: Array, later: Array, gaps: Array | None = None) -> Array:
-        """As `Newton.learn_late`, with the gaps (m,) before the rows that are learned."""
-        self._gaps = np.ones(len(Phi)) if gaps is None else gaps
-        self._shares = self._kept.copy()
-        return super().learn_late(Phi, Y, later)
-
-    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
-        if self.discount != 1.0:
-            own, self._gaps = self._gaps[: len(Phi)], self._gaps[len(Phi) :]
-            left = np.maximum(self._kept * np.cumprod(self.discount**own), LEAST_KEPT)
-            self._shares = np.concatenate((self._kept, left))
-            self._kept[0] = left[-1]
-        super()._append(Phi, Y, out, weights)
-
-    def _roots(self, first: int, last: int) -> Array:
-        return np.asarray(self._shares[1:] ** -0.5)
-
-    def _weigh_anticipation(self, out: Array) -> None:
-        """Turn f kappa, with the row's own gap, into the prediction after a gap of 1."""
-        if self.discount != 1.0:
-            # q after a gap of 1 = (1 / kappa - 1) discount^(gap - 1)
-            kappa = self._kappa[self._open : self._open + len(out)]
-            ratios = self._shares[1:] / (self.discount * self._shares[:-1])
-            out /= (kappa + ratios * (1.0 - kappa))[:, None]
-
-    def _as_of(self, Phi: Array, first: int, roots: Array | None = None) -> Array:
-        if self.discount != 1.0:
-            roots = (self.discount * self._shares[: len(Phi), None]) ** -0.5
-        return Newton._as_of(self, Phi, first, roots)
-
-    def peek(self, phi: Array, out: Array) -> None:
-        """Predict a row of features (r,), ready to be learned by `commit`."""
-        self._peeked = phi
-        super().peek(phi, out)
-
-    def commit(self, y: Array, p: Array, gap: float = 1.0) -> None:
-        """Learn the row of the last `peek`, which was predicted p, with the gap before it."""
-        if self.discount == 1.0:
-            super().commit(y, p)
-        else:
-            self.learn(self._peeked[None, :], y[None, :], np.full(1, gap))
-
-    @property
-    def _kept_by_open_rows(self) -> float:
-        return float(self._kept[0])
-
-    def _root_next(self) -> float:
-        return 1.0 if self.discount == 1.0 else float((self.discount * self._kept[0]) ** -0.5)
-
-    STATE = (  # type: ignore[assignment]
-        *Newton.STATE,
-        Numbers("kept", (1,), low=LEAST_KEPT, high=1.0),
-    )
-
-
-# -- public learners: the definition above, with a certificate ------------------------------------
 
 #: Up to this many features or points the regulariser is put back after every row.
 EXACT_SIZE = 128
@@ -444,7 +231,7 @@ def discounted_rows(
             A[i, i] += (1.0 - discount) * alpha
 
 
-class DiscountedForecaster(DiscountedNewton):
+class DiscountedForecaster(Newton):
     """Ridge or AWV of the definition above, in R^r; any number of outputs.
 
     With a ``half_life`` in seconds, `learn` gets weights and times (`discounts_of`).
@@ -452,6 +239,8 @@ class DiscountedForecaster(DiscountedNewton):
 
     #: Why a pass cannot be split over workers.
     sequential = "with a discount, blocks are short and depend on each other's sums"
+    #: Whether older rows count less.
+    forgets = True
 
     def __init__(
         self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float,
@@ -517,8 +306,12 @@ class DiscountedForecaster(DiscountedNewton):
         self._open_block()
         return out
 
-    def _roots(self, first: int, last: int) -> Array:
-        return np.asarray(self._kept[first:last] ** -0.5)
+    def _add_open_rows(self) -> None:
+        kept = self._kept_by_open_rows
+        super()._add_open_rows()
+        self._A *= kept
+        self._b *= kept
+        self._A[np.diag_indices(self.size)] += (1.0 - kept) * self.alpha
 
     @property
     def _kept_by_open_rows(self) -> float:
@@ -533,7 +326,9 @@ class DiscountedForecaster(DiscountedNewton):
 
     def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
         discounts = self._row_discounts(len(Phi))
-        super()._append(Phi, Y, out, weights)
+        roots = self._kept[self._open : self._open + len(Phi), None] ** -0.5
+        super()._append(Phi * roots, Y * roots, out)
+        out /= roots
         account_discounted(out, Y, self._terms, discounts, self.rule.anticipate, self._ledger)
 
     def _account(self, out: Array, Y: Array) -> None:

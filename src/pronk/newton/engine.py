@@ -256,7 +256,6 @@ class Newton(Stateful):
         self.outputs = outputs
         self._Phi = np.empty((0, 0))
         self._memory = Workspace()
-        self._row: recurrence.State | None = None
         self._panels: tuple[Array, PanelledTriangle] | None = None
         self._rule = rule.as_array()
         self._running = np.array([rule.clip or 0.0, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
@@ -319,50 +318,6 @@ class Newton(Stateful):
         self._account(out, Y)
         return out
 
-    def learn_late(self, Phi: Array, Y: Array, later: Array) -> Array:
-        """Learn rows Phi (m, r) with targets Y; after each row of ``later`` (n, r) one arrives.
-
-        Return the predictions (n, outputs) of the later rows, of which the last m are predicted
-        just before a row is learned: row n - m + j after j rows.
-        """
-        early = len(later) - len(Phi)
-        out, fresh = np.empty((len(later), self.outputs)), np.empty((len(Phi), self.outputs))
-        if early:
-            out[:early] = self.predict(later[:early])
-        start = 0
-        while start < len(Phi):
-            first, stop = self._open, min(len(Phi), start + self.open_room)
-            # The row that closes the block is learned after the predictions.
-            last = stop - (stop - start == self.open_room)
-            if last > start:
-                self._append(Phi[start:last], Y[start:last], fresh[start:last])
-            out[early + start : early + stop] = self._as_of(
-                later[early + start : early + stop], first
-            )
-            if last < stop:
-                self._append(Phi[last:stop], Y[last:stop], fresh[last:stop])
-            start = stop
-        self._account(fresh, Y)
-        return out
-
-    def _as_of(self, Phi: Array, first: int, roots: Array | None = None) -> Array:
-        """Predict rows Phi (n, r): row j as of the first ``first`` + j rows of the open block.
-
-        ``roots`` (n, 1) are the square roots of the rows' weights. The triangle of the open block
-        is nested, so an earlier prediction is the same sum over fewer open rows.
-        """
-        t, Z = self._open, Phi.copy() if roots is None else Phi * roots
-        self._solve_rows(Z)
-        F, q = Z @ self._beta, np.einsum("ij,ij->i", Z, Z)
-        if t:
-            # f_j = z_j'beta - sum_{i < first + j} R[j, i] step_i,  q_j likewise
-            R = np.tril(through_open(Z @ self._Z[:t].T, self._upper), first - 1)
-            F -= R @ self._step[:t]
-            q -= (R * R) @ self._kappa[:t]
-        if roots is not None:
-            F /= roots
-        return self._from_margins(F, np.maximum(q, 0.0))
-
     def _account(self, out: Array, Y: Array) -> None:
         """Add rows with their predictions and targets to the ledger."""
         account(out, Y, self._ledger)
@@ -398,38 +353,6 @@ class Newton(Stateful):
         """Change the predictions of new rows, not yet counted as open, where a row's weight in its
         own prediction is another than in the sums.
         """
-
-    # -- one row in two steps -----------------------------------------------------------------
-
-    def peek(self, phi: Array, out: Array) -> None:
-        """Predict a row of features (r,) under squared loss, ready to be learned by `commit`.
-
-        What `peek` writes is valid until another row is peeked or learned.
-        """
-        anticipate = self.rule.anticipate
-        recurrence.peek(phi, self._root_next(), self._open, anticipate, self._row_state(), out)
-
-    def commit(self, y: Array, p: Array) -> None:
-        """Learn the row of the last `peek`, which was predicted p."""
-        recurrence.commit(
-            y, self._root_next(), self._open, self._kappa, self._step, self._target, self._ledger, p
-        )
-        self._weights = None
-        self._open += 1
-        if self._open == len(self._kappa):
-            self._close_block()
-
-    def _root_next(self) -> float:
-        """Return the square root of the next row's weight in the open block."""
-        return 1.0
-
-    def _row_state(self) -> recurrence.State:
-        """Return the arrays for the compiled steps; new ones at most once per block."""
-        row = self._row
-        if row is None or row.beta is not self._beta or row.Phi is not self._Phi:
-            factor = np.ascontiguousarray(self._L)
-            row = self._row = recurrence.State(factor, self._beta, self._Phi, self._Z, self._block)
-        return row
 
     @property
     def _block(self) -> recurrence.Open:
@@ -548,7 +471,7 @@ class Newton(Stateful):
         """
         twin = copy.copy(self)
         twin._memory = Workspace()
-        twin._row = twin._panels = None
+        twin._panels = None
         twin._running, twin._ledger = self._running.copy(), new_ledger(self.outputs)
         twin._Phi, twin._L = np.empty((0, 0)), np.empty((0, 0))
         twin._blocks_left = blocks
@@ -696,7 +619,7 @@ class Newton(Stateful):
         self._b, self._beta = recombined(self._b, matrix), recombined(self._beta, matrix)
         self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
         self._ledger = recombined(self._ledger, matrix, absolute=True)
-        self._weights = self._row = None
+        self._weights = None
 
     def negate(self) -> None:
         """Turn the learner into that of the negated targets."""
@@ -748,8 +671,10 @@ class Newton(Stateful):
         held, t = [getattr(self, name) for name in names], self._open
         require(t < self._length, "open rows are more than a block has")
         if self.rule.unit:  # targets as they were given, times the roots of their weights
-            most = 1e5 * LARGEST_TARGET * self._root_next()
-            require((np.abs(self._target) <= most).all(), "target has a value out of range")
+            require(
+                (np.abs(self._target) <= 1e7 * LARGEST_TARGET).all(),
+                "target has a value out of range",
+            )
         self._Phi, self._weights = np.empty((0, 0)), None
         self._make_block(self._length)
         for name, rows in zip(names, held, strict=True):
@@ -760,7 +685,7 @@ class Newton(Stateful):
         require_open_rows(self._block, self._Z, t)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_row": None, "_panels": None}  # copies make their own
+        return {**super().__getstate__(), "_panels": None}  # copies make their own
 
     def _update_derived(self) -> None:
         self._weights = None

@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 from pronk.core import losses
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
-from pronk.core.linalg import solve_one
-from pronk.newton.certificate import account
 
 Array = NDArray[np.float64]
 
@@ -399,54 +397,3 @@ def sketched_rows(
             block.curvature[t] = 0.0
             block.kappa[t] = 0.0
     return len(F), 0.0
-
-
-# -- one row of the ridge and AWV forecasters in two steps ----------------------------------------
-#
-# `peek` writes to the row's place in the open block, which holds nothing until `commit`: a row that
-# was just predicted is learned without computing anything again.
-
-
-class State(NamedTuple):
-    """The arrays of a learner that `peek` and `commit` read and write."""
-
-    factor: Array  # (r, r), L in C order, whose rows are read faster
-    beta: Array  # (r, outputs)
-    Phi: Array  # (B, r)
-    Z: Array  # (B, r)
-    block: Open
-
-
-@compiled(fastmath={"contract"})
-def peek(phi: Array, root: float, t: int, anticipate: bool, state: State, out: Array) -> None:
-    """Predict row t of the block, with features phi (r,) and weight root^2, into out (outputs,).
-
-    f is left in ``step[t]`` until the target is known.
-    """
-    block, z = state.block, state.Z[t]
-    # z = L^-1 (root phi)
-    for i in range(phi.size):
-        state.Phi[t, i] = z[i] = root * phi[i]
-    solve_one(state.factor, z)
-    g, f = np.empty(t + 1), block.step[t]
-    border_row(z, state.Z, t, state.beta, g, f)
-    # kappa = 1 / (1 + q)
-    block.kappa[t] = 1.0 / (1.0 + eliminate(g, t, block.upper, block.kappa, block.step, f))
-    # p = f (ridge) or f kappa (AWV), in the units of the target
-    for o in range(f.size):
-        out[o] = (f[o] * block.kappa[t] if anticipate else f[o]) / root
-
-
-@compiled(fastmath={"contract"})
-def commit(
-    y: Array, root: float, t: int, kappa: Array, step: Array, target: Array, ledger: Array, p: Array
-) -> None:
-    """Learn row t, which `peek` predicted as p (outputs,), with its targets y (outputs,).
-
-    kappa, step and target are those of `Open`, ``ledger`` is (5, outputs).
-    """
-    # e = root y,  step = (f - e) kappa
-    for o in range(y.size):
-        target[t, o] = root * y[o]
-        step[t, o] = (step[t, o] - target[t, o]) * kappa[t]
-    account(p.reshape(1, -1), y.reshape(1, -1), ledger)

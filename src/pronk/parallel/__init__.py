@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.recovery import RecoveringKernel
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures
-from pronk.parallel import aggregate, newton
+from pronk.parallel import newton
 from pronk.parallel.pipeline import Pool
 
 Array = NDArray[np.float64]
 
 #: Advice where a pass cannot be split over several workers.
 ADVICE = (
-    "learners that can: OnlineKernelRegressor and OnlineKernelClassifier (the default), "
-    "PKAWVRegressor and PKAWVClassifier with fixed features or "
+    "learners that can: PKAWVRegressor and PKAWVClassifier with fixed features or "
     'history="projected"; others gain from keyed models (pronk.Keyed) and from comparisons in '
     "parallel"
 )
@@ -36,14 +35,13 @@ def why_sequential(engine: Any) -> str | None:
     if isinstance(engine, FixedFeatures | GrowingFeatures):
         return newton.why_sequential(engine)
     if isinstance(engine, RecoveringKernel):
-        return "a pass with late labels (delay) is not split" if engine.delay else None
+        return "its experts, leaves and weights follow every row"
     return "its updates depend on its predictions"
 
 
 def learn(engine: Any, X: Array, Y: Array, pool: Pool) -> Array:
     """Return ``engine.learn(X, Y)``, up to rounding; the number of workers changes no bit."""
-    adapter = aggregate if isinstance(engine, RecoveringKernel) else newton
-    return adapter.learn(engine, X, Y, pool)
+    return newton.learn(engine, X, Y, pool)
 
 
 def learn_on_workers(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:

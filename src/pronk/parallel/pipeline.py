@@ -7,9 +7,9 @@ Every partition of the rows goes through four steps:
     rows      a task: the predictions of the partition, from that state
     collect   here, in order: the predictions
 
-An engine supplies the steps as a subclass of `PartitionedPass`: `newton.py` and `aggregate.py` for
-rows in memory, `cluster/run.py` for rows that the workers of a cluster read themselves. An executor
-supplies ``submit``: a pool of threads, or `cluster.pool.ClusterPool`.
+An engine supplies the steps as a subclass of `PartitionedPass`: `newton.py` for rows in memory,
+`cluster/run.py` for rows that the workers of a cluster read themselves. An executor supplies
+``submit``: a pool of threads, or `cluster.pool.ClusterPool`.
 
 Tasks are pure functions of their arguments, so an executor may run a task anywhere, and again if a
 worker is lost. The partitions do not depend on the executor, and scans and collections are in

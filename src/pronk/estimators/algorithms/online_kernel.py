@@ -112,7 +112,6 @@ class _OnlineKernel(TimedLearner):
         "experts": [StrOptions({"all", "few"})],
         "memory_limit": [Interval(Integral, 0, None, closed="left"), None],
         "delay": [Interval(Integral, 0, None, closed="left")],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -124,7 +123,6 @@ class _OnlineKernel(TimedLearner):
         memory_limit: int | None = None,
         delay: int = 0,
         random_state: Any = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.budget = budget
@@ -132,7 +130,6 @@ class _OnlineKernel(TimedLearner):
         self.memory_limit = memory_limit
         self.delay = delay
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _make_model(self, columns: int, outputs: int) -> RecoveringKernel:
         kernel, memory = get_kernel(self.kernel), self.memory_limit
@@ -166,10 +163,6 @@ class _OnlineKernel(TimedLearner):
     def _check_times(self, times: Array | None) -> None:
         """Raise if times (n,) are missing or new, or before the last one."""
         model = self.__dict__.get("_model")
-        if times is not None and self.n_jobs is not None:
-            raise ValueError(
-                f"n_jobs={self.n_jobs}: a pass with times is not split; leave n_jobs or times out"
-            )
         if model is None or not model.predicted:
             check_ordered(np.empty(0) if times is None else times)
             return
@@ -427,10 +420,6 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         Labels arrive so many rows late: in `predict_then_learn` the label of row t is used from row
         t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.
     random_state : int, Generator or None
-    n_jobs : int, optional
-        Threads for long calls, -1 for all cores; used from row 16,384 on, when the set of experts
-        is fixed. Predictions are those of the sequential pass up to rounding, and no bit depends on
-        the number of threads.
 
     Examples
     --------
