@@ -296,8 +296,6 @@ def test_messages():
         plain.partial_fit(X, y, times=times)
     with pytest.raises(ValueError, match=r"times decrease at row 0 .* sort the rows by time"):
         timed.partial_fit(X, y, times=times - 1e9)
-    with pytest.raises(ValueError, match="n_jobs=2: a pass with times is not split"):
-        model_of("numbers", n_jobs=2).fit(X, y, times=times)
     with pytest.raises(ValueError, match="times has 3 entries, X has 20 rows"):
         timed.partial_fit(X, y, times=times[:3])
     timed.fit(X, y)  # everything is forgotten, the times too

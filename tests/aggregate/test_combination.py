@@ -12,7 +12,6 @@ from pronk.aggregate.learner import STAGES
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import Mixture
 from pronk.estimators import files
-from pronk.parallel import aggregate
 
 WINDOWS, LAGS = (0.0, 50.0), (1, 2, 7)
 
@@ -186,7 +185,7 @@ class Recorder:
 
     def __init__(self, monkeypatch):
         self.begin, self.begin_local = Mixture.__init__, LocalExperts.__init__
-        self.learn, self.commit, self.keep = Mixture.learn, Mixture.commit, Mixture.keep
+        self.learn, self.keep = Mixture.learn, Mixture.keep
         monkeypatch.setattr(Mixture, "__init__", lambda *args: self._begin(*args))
         monkeypatch.setattr(LocalExperts, "__init__", lambda *args: self._begin_local(*args))
         monkeypatch.setattr(Mixture, "learn", lambda *args: self._learn(*args))
@@ -242,18 +241,3 @@ def test_the_certificate_of_a_learner(case, rows, monkeypatch):
     assert inner.rows == rows and inner.inner is None
     recorder.records["inner"].check(inner.combination, signed, outputs)
     assert certificate.to_dict()["combination"] == certificate.combination.to_dict()
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_threads_give_the_same_certificate(case, monkeypatch):
-    monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
-    monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
-    kind, y = CASES[case]
-    sequential, threaded = (
-        kind(budget=20, random_state=1, n_jobs=jobs).fit(X, y) for jobs in (None, 2)
-    )
-    certificates = [model.certificate() for model in (sequential, threaded)]
-    for name in ("loss", "best_loss", "regret", "bound"):
-        close(certificates[1][name], certificates[0][name], 1e-6)
-        if certificates[0].combination[name] is not None:
-            close(certificates[1].combination[name], certificates[0].combination[name], 1e-6)

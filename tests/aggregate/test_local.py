@@ -30,7 +30,6 @@ from pronk.aggregate.trees import (
 )
 from pronk.core.state import StateError
 from pronk.estimators import files
-from pronk.parallel import aggregate
 
 #: Errors of single precision factors, for targets of size 1: the condition of K + lambda I, whose
 #: largest eigenvalue is at most the trace 2 n + lambda with n < 128, times the unit roundoff.
@@ -696,16 +695,6 @@ def test_uneven_calls_of_the_learner_are_one_call(kind):
     got, other = continued(begin(kind, 2000), kind, cuts)
     close(got, expected)
     same_structure(forest_of(other), forest_of(model))
-
-
-@pytest.mark.parametrize("kind", LEARNERS)
-def test_threads_of_the_learner_are_the_sequential_pass(kind, monkeypatch):
-    monkeypatch.setattr(aggregate, "LEAST_ROWS", 300)
-    model = begin(kind, 2000)
-    model.n_jobs = 2
-    got, other = continued(model, kind, [2500])
-    close(got, whole(kind)[0])
-    same_structure(forest_of(other), forest_of(whole(kind)[1]))
 
 
 @pytest.mark.parametrize("kind", LEARNERS)

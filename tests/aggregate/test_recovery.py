@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 import pronk
 from laws.interrupts import Lines, state_of
 from naive import recovery as naive
-from pronk.aggregate import experts, learner, recovery, trial
+from pronk.aggregate import learner, recovery, trial
 from pronk.aggregate.probabilities import Probabilities
 from pronk.core.kernels import get_kernel
 from pronk.estimators import files
-from pronk.parallel import aggregate
 
 #: Shorter trials for the tests.
 SHORT = {"CHECK": 64, "FIRST": 128, "LAST": 512}
@@ -188,26 +187,6 @@ def test_a_call_that_is_stopped_is_rolled_back(kind, length):
             if not learned:
                 stopped.predict_then_learn(X[now], y[now])
             assert np.array_equal(stopped.predict_then_learn(X[later], y[later]), expected), at
-
-
-def test_threads(monkeypatch):
-    """A swap inside a call that is split over threads."""
-    monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 3, 2560: 2})
-    monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (5000, 2))
-    y = np.where(np.arange(5000) < 3300, np.sin(3 * X[:, 0]), 50 + X[:, 0] * X[:, 1])
-    y += 0.1 * rng.normal(size=5000)
-    start = files.to_bytes(model_of("number").fit(X[:2600], y[:2600]))
-    found = []
-    for jobs in (None, 1, 2):
-        model = files.from_bytes(start, "a model")
-        model.n_jobs = jobs
-        found.append(model.predict_then_learn(X[2600:], y[2600:]))
-        assert outcomes(model) == ["swap"]
-        assert model._model.incumbent.rows == 5000 - model.changes_[0]["row"] - 1
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-7, atol=1e-7)
-    assert (found[2] == found[1]).all()
 
 
 def test_during_a_trial_both_learners_are_shown():
