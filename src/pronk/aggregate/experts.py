@@ -438,9 +438,7 @@ class Experts(Stateful):
         old_inner = waiting.add_inner(inner)[:count]
         final, scales = inner, np.ones(inner.shape)
         if self.local is not None:
-            own = self.local.forest.learn_late(old, Y, old_inner, wide, inner)
-            whole = np.concatenate((inner[:, None], own), axis=1)
-            final = self.local.mixture.learn(whole, Y, gaps)
+            final = self.local.learn_late(old, Y, old_inner, wide, inner, gaps)
         old_final = waiting.add_final(final)[:count]
         if self.error_scale is not None:
             scales = self.error_scale.learn_late(Phi, old_final, given, later_Phi, final)

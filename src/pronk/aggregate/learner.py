@@ -88,6 +88,8 @@ Array = NDArray[np.float64]
 
 #: Rows at which scales, points and experts are set from all rows so far.
 STAGES = (8, 32, 128, 256, 512, 2048)
+#: First stage with local experts.
+LOCAL_ROWS = 128
 #: Number of experts without window that are kept at the last stage.
 SURVIVORS = 6
 #: Last rows whose median lateness is that of the next ones.
@@ -277,8 +279,9 @@ class OnlineKernel(Stateful):
         views = make_views(self.kernel, numbers, Z, targets, past)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
         Z = np.hstack((Z, past.columns_of(targets)))
-        if n == STAGES[-1] and self.memory:
-            self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed), Z)
+        if n >= LOCAL_ROWS and self.memory:
+            first = Z if n == STAGES[-1] else None
+            self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed), first)
         # Points among the rows so far, offered in random order.
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).draw(n)
@@ -531,7 +534,7 @@ class OnlineKernel(Stateful):
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
         if self.experts is not None:
-            local = self._rows >= STAGES[-1] and self.memory > 0
+            local = self._rows >= LOCAL_ROWS and self.memory > 0
             require((self.experts.local is not None) == local, "local is not there as rows says")
             self._require_ranges(self.experts)
         scaled = held and not self.kernel.foreign

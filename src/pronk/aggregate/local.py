@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
+from pronk.aggregate.boosting import Boosting
 from pronk.aggregate.mixture import WINDOWS, Mixture, Row
 from pronk.aggregate.relevance import local_metrics
 from pronk.aggregate.trees import (
@@ -61,6 +62,8 @@ from pronk.core.linalg import recombined
 from pronk.core.randomness import generator
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 
+#: Name of the boosted trees among the experts.
+BOOSTED = "boosted trees"
 #: Slots of a new pool, nodes per tree of a new forest.
 FIRST_SLOTS, FIRST_NODES = 64, 64
 #: Random stream of the table for random splits.
@@ -442,36 +445,58 @@ class LocalExperts(Stateful):
         delay: int = 0,
     ) -> None:  # fmt: skip
         self.forest = Forest(metrics, limits, signed, seed, memory, small)
-        self.mixture = Mixture(1 + len(NAMES), limits, signed, windows, lags, delay)
+        self.boosting: Boosting | None = None
+        if not small:
+            self.boosting = Boosting(metrics.shape[1], limits.shape[1], signed, seed)
+        count = 1 + len(NAMES) + (self.boosting is not None)
+        self.mixture = Mixture(count, limits, signed, windows, lags, delay)
 
     def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
         """Predict then learn rows Z (n, D), given G; return the final predictions (n, K)."""
-        return self.mixture.learn(self._all(G, self.forest.learn(Z, Y, G)), Y, gaps)
+        return self.mixture.learn(self._learn(Z, Y, G), Y, gaps)
+
+    def learn_late(
+        self, Z: Array, Y: Array, G: Array, later: Array, later_G: Array, gaps: Array | None
+    ) -> Array:
+        """Learn rows Z (m, D) that were predicted earlier; predict each of the later rows."""
+        parts = [later_G[:, None], self.forest.learn_late(Z, Y, G, later, later_G)]
+        if self.boosting is not None:
+            parts.append(self.boosting.learn_late(Z, Y, later, later_G)[:, None])
+        return self.mixture.learn(np.concatenate(parts, axis=1), Y, gaps)
+
+    def _learn(self, Z: Array, Y: Array, G: Array) -> Array:
+        """Let the experts predict then learn; return the predictions (n, experts, K), G first."""
+        parts = [G[:, None], self.forest.learn(Z, Y, G)]
+        if self.boosting is not None:
+            parts.append(self.boosting.learn(Z, Y, G)[:, None])
+        return np.concatenate(parts, axis=1)
+
+    def _predict(self, Z: Array, G: Array) -> Array:
+        parts = [G[:, None], self.forest.predict(Z, G)]
+        if self.boosting is not None:
+            parts.append(self.boosting.predict(Z, G)[:, None])
+        return np.concatenate(parts, axis=1)
 
     def learn_recorded(
         self, Z: Array, Y: Array, G: Array, known: NDArray[np.bool_], rows: Row,
         gaps: Array | None = None,
     ) -> Array:  # fmt: skip
         """Do the same with the predictions that were made, ``rows``, where ``known``."""
-        P = self._all(G, self.forest.learn(Z, Y, G))
-        return self.mixture.learn_recorded(P, Y, known, rows, gaps)
+        return self.mixture.learn_recorded(self._learn(Z, Y, G), Y, known, rows, gaps)
 
     def predict(self, Z: Array, G: Array) -> Array:
         """Predict rows that may come next; return (n, K)."""
-        return self.mixture.predict(self._all(G, self.forest.predict(Z, G)))
+        return self.mixture.predict(self._predict(Z, G))
 
     def read(self, Z: Array, G: Array) -> Row:
         """Predict rows that may come next; return all parts (`Mixture.read`)."""
-        return self.mixture.read(self._all(G, self.forest.predict(Z, G)))
-
-    @staticmethod
-    def _all(G: Array, P: Array) -> Array:
-        """Return the predictions (n, 1 + experts, K) of the mixture's experts, G the first."""
-        return np.concatenate((G[:, None], P), axis=1)
+        return self.mixture.read(self._predict(Z, G))
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
         self.forest.remap(matrix)
+        if self.boosting is not None:
+            self.boosting.remap(matrix)
         self.mixture.remap(matrix)
 
     def table(self) -> list[dict[str, Any]]:
@@ -479,15 +504,18 @@ class LocalExperts(Stateful):
         weights, coefficients = self.mixture.weights[1:], self.mixture.coefficients[1:]
         none = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
         held = self.forest.rows_held
+        names = NAMES if self.boosting is None else (*NAMES, BOOSTED)
         return [
             {
                 "kind": "local", **none, "view": name, "points": held, "active": True,
                 "weight": float(weight), "coefficient": float(coefficient),
             }
-            for name, weight, coefficient in zip(NAMES, weights, coefficients, strict=True)
+            for name, weight, coefficient in zip(names, weights, coefficients, strict=True)
         ]  # fmt: skip
 
-    STATE = (Part("forest", "forest"), Part("mixture", "mixture"))
+    STATE = (
+        Part("forest", "forest"), Part("boosting", "boosting"), Part("mixture", "mixture"),
+    )  # fmt: skip
 
 
 def warm_up_local() -> None:

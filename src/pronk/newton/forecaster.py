@@ -77,7 +77,7 @@ def predict_row(phi: Array, t: int, discount: float, block: Block, out: Array) -
 
     Return the share that is left after such a row. f is left in ``step[t]``.
     """
-    share = max(block.shares[t] * discount, LEAST_SHARE)
+    share = block.shares[t] * discount
     root, z = 1.0 / np.sqrt(share), block.Z[t]
     # z = L^-1 (root phi)
     for i in range(phi.size):
