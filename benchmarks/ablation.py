@@ -45,7 +45,7 @@ from field.passes import BLOCK  # noqa: E402
 from field.results import Part, Runs, keep, keep_page, load, table  # noqa: E402
 from field.sets import Data  # noqa: E402
 from pronk.aggregate import baselines, experts, far, learner, local, mixture  # noqa: E402
-from pronk.aggregate.relevance import in_half_medians  # noqa: E402
+from pronk.aggregate.representation import in_half_medians  # noqa: E402
 from pronk.aggregate.settings import PAST, RELEVANCE, SMOOTH_ALPHA, Setting, grid  # noqa: E402
 from pronk.core import scales  # noqa: E402
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pronk
+from pronk.aggregate import representation
 from pronk.aggregate.baselines import (
     Baselines,
     Past,
@@ -15,7 +16,7 @@ from pronk.aggregate.baselines import (
     find_lags,
     informative_outputs,
 )
-from pronk.aggregate.relevance import derivative_sizes, relevance
+from pronk.aggregate.representation import derivative_sizes, relevance
 from pronk.aggregate.settings import PAST, RELEVANCE, make_views
 
 
@@ -148,7 +149,7 @@ def test_views_have_their_columns_and_units():
     rng = np.random.default_rng(5)
     Z, Y = rng.normal(size=(200, 3)), rng.normal(size=(200, 1)).cumsum(axis=0)
     past = Past(1, [0], [1, 2])
-    plain, relevant, late = make_views(pronk.Gaussian(2.0), [0, RELEVANCE, PAST], Z, Y, past)
+    plain, relevant, late = make_views(pronk.Gaussian(2.0), [0, RELEVANCE, PAST], Z, Y, past, 0)
     rows = np.hstack((Z, past.columns_of(Y)))
     assert plain.rows(rows).shape == relevant.rows(rows).shape == (200, 3)
     close(late.rows(rows), rows * late.weights)
@@ -220,3 +221,46 @@ def test_a_row_that_is_rolled_back_leaves_the_seasonal_baseline():
         model._model.roll_back(snapshot)
         got = model.predict_then_learn(X[row : row + 1], y[row : row + 1])
         assert got == straight.predict_then_learn(X[row : row + 1], y[row : row + 1])
+
+
+# -- directions -----------------------------------------------------------------------------------
+
+
+def test_rows_that_are_left_out_have_the_errors_of_a_fit_without_them():
+    rng = np.random.default_rng(0)
+    Q, Y = rng.normal(size=(30, 3)), rng.normal(size=(30, 2))
+    K = np.exp(-np.linalg.norm(Q[:, None] - Q, axis=2))
+    a, errors = representation.ridge_fit(K, Y)
+    A = K + representation.FULL_ALPHA * np.eye(30)
+    np.testing.assert_allclose(a, np.linalg.solve(A, Y), rtol=1e-9, atol=1e-9)
+    for i in range(30):
+        others = np.delete(np.arange(30), i)
+        fit = K[i, others] @ np.linalg.solve(A[np.ix_(others, others)], Y[others])
+        np.testing.assert_allclose(errors[i], Y[i] - fit, rtol=1e-8, atol=1e-9)
+
+
+def test_gradients_are_those_of_finite_differences():
+    rng = np.random.default_rng(1)
+    Q, a, h, step = rng.normal(size=(12, 3)), rng.normal(size=(12, 2)), 0.7, 1e-6
+    expected = np.zeros((3, 3))
+    for t in range(12):
+        others = np.delete(np.arange(12), t)
+
+        def f(q, others=others):
+            return np.exp(-np.linalg.norm(q - Q[others], axis=1) / h) @ a[others]
+
+        g = [(f(Q[t] + step * e) - f(Q[t] - step * e)) / (2 * step) for e in np.eye(3)]
+        expected += np.array(g) @ np.array(g).T
+    distances = np.linalg.norm(Q[:, None] - Q, axis=2)
+    W = np.exp(-distances / h) / (h * np.where(distances > 0, distances, np.inf))
+    np.testing.assert_allclose(representation.gradient_products(Q, W, a), expected, rtol=1e-6)
+
+
+def test_the_direction_that_matters_is_found():
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(700, 6))
+    w = np.array([3.0, 4.0, 0.0, 0.0, 0.0, 0.0]) / 5
+    found = representation.directions(Z, np.sin(2 * Z @ w)[:, None], 0)
+    sizes = np.linalg.norm(found, axis=0)
+    assert abs(found[:, 0] @ w) / sizes[0] > 0.99
+    assert sizes[1] < 0.4 * sizes[0]

@@ -4,7 +4,7 @@ Kernels blur a jump along a column; trees cut there. An ensemble is gradient boo
 squared loss: with F the prediction so far, starting at the mean of the targets, each tree fits the
 residuals y - F of the stored rows, and F <- F + 0.1 tree.
 
-**A tree** has at most 31 leaves of at least 20 rows. Columns are cut between at most 64 bins, whose
+**A tree** has at most 31 leaves of at least 20 rows. Columns are cut between at most 255 bins, whose
 edges are quantiles. The leaf with the best split is split next, at the column and edge with the
 largest gain,
 
@@ -24,6 +24,7 @@ and no row waits for more than some trees. Before the first ensemble there is no
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ Whole = NDArray[np.int64]
 #: Rows at which an ensemble is fitted first, and most rows that it is fitted to.
 FIRST, MOST = 512, 16384
 #: Trees of one output, most trees, leaves, rows per leaf at least, bins, and the learning rate.
-TREES, MOST_TREES, LEAVES, LEAF_ROWS, BINS, RATE = 100, 400, 31, 20, 64, 0.1
+TREES, MOST_TREES, LEAVES, LEAF_ROWS, BINS, RATE = 100, 400, 31, 20, 255, 0.1
 #: Nodes of a tree.
 NODES = 2 * LEAVES - 1
 #: Rows of a chunk of stored rows.
@@ -89,6 +90,12 @@ def new_ensemble(trees: int, start: Array) -> Ensemble:
         np.full(shape, -1), np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.int64),
         np.zeros(values, dtype=np.float32), start.copy(),
     )  # fmt: skip
+
+
+def ensemble_of(trees: Sequence[NDArray[Any]], start: Array) -> Ensemble:
+    """Return an ensemble from the arrays of its trees."""
+    columns, cuts, left, values = trees
+    return Ensemble(columns, cuts, left, values, start)
 
 
 # -- compiled -----------------------------------------------------------------------------------
@@ -308,9 +315,14 @@ class Fit:
 def remapped_ensemble(ensemble: Ensemble, matrix: Array) -> Ensemble:
     """Return an ensemble that predicts new outputs, each plus or minus one old one."""
     return ensemble._replace(
-        values=np.asarray(recombined(ensemble.values, matrix), dtype=np.float32),
+        values=_recombined(ensemble.values, matrix),
         start=recombined(ensemble.start, matrix),
     )
+
+
+def _recombined(values: Single, matrix: Array) -> Single:
+    """Return values of new outputs, each plus or minus one old one, in single precision."""
+    return recombined(values.astype(np.float64), matrix).astype(np.float32)
 
 
 def _single(values: Array) -> Single:
@@ -420,12 +432,12 @@ class Boosting(Stateful):
         early, start = len(later) - len(Z), 0
         out = np.empty(later_G.shape)
         out[:early] = self.predict(later[:early], later_G[:early])
-        Z, Y = _single(Z), _single(Y)
+        rows_Z, rows_Y = _single(Z), _single(Y)
         while start < len(Z):
             stop = min(len(Z), start + self._rows_to_event())
             rows = slice(early + start, early + stop)
             out[rows] = self.predict(later[rows], later_G[rows])
-            self._store(Z[start:stop], Y[start:stop])
+            self._store(rows_Z[start:stop], rows_Y[start:stop])
             self._rows += stop - start
             self._advance()
             start = stop
@@ -442,9 +454,7 @@ class Boosting(Stateful):
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
         self.outputs = matrix.shape[1]
-        self._chunks = [
-            (X, np.asarray(recombined(Y, matrix), dtype=np.float32)) for X, Y in self._chunks
-        ]
+        self._chunks = [(X, _recombined(Y, matrix)) for X, Y in self._chunks]
         if self._used is not None:
             self._used = remapped_ensemble(self._used, matrix)
         if self._fit is not None:
@@ -488,7 +498,7 @@ class Boosting(Stateful):
         if self._fit is not None:
             grown, start = self._fit.grown, self._fit.ensemble.start
             trees = [array[:grown] for array in self._fit.ensemble.trees]
-            ensembles.append(Ensemble(trees[0], trees[1], trees[2], trees[3], start))
+            ensembles.append(ensemble_of(trees, start))
         parts = [*ensembles, new_ensemble(0, np.zeros(self.outputs))]
         columns, cuts, left, values = (
             np.concatenate(part) for part in zip(*(own.trees for own in parts), strict=True)
@@ -532,8 +542,7 @@ class Boosting(Stateful):
         require((count > 0) == complete and count <= len(columns), "used is not as rows is")
         self._used = self._fit = None
         if complete:
-            own: list[Any] = [part[:count].copy() for part in trees]
-            self._used = Ensemble(own[0], own[1], own[2], own[3], values["starts"][0])
+            self._used = ensemble_of([part[:count].copy() for part in trees], values["starts"][0])
         require(fits or count == len(columns), "columns have more trees than the ensemble")
         if fits:
             self._fit = fit = self._new_fit()

@@ -27,7 +27,7 @@ from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture, Row
 from pronk.aggregate.points import GAMMA, Candidates, OpenRows, outside, proposes
-from pronk.aggregate.relevance import in_half_medians
+from pronk.aggregate.representation import in_half_medians
 from pronk.aggregate.settings import (
     FORGETFUL_POINTS,
     PAST,
@@ -58,7 +58,7 @@ from pronk.newton.forecaster import EPOCH, Forecaster, weighted_sums
 Array = NDArray[np.float64]
 
 #: Number of experts without window that stay active, by rows seen.
-ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
+ACTIVE_EXPERTS = {8192: 3}
 #: Share of the points that all but the best of them keep at the last of these rows.
 LATE_SHARE = 1 / 2
 

@@ -11,7 +11,7 @@ their prediction. The default learner combines seven ideas, one or two files eac
    experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
    growing with the stream up to ``budget``.
-4. **Local experts** (`local`, `relevance`). Partition trees with small exact kernel learners
+4. **Local experts** (`local`, `representation`). Partition trees with small exact kernel learners
    in their leaves, from the last stage on: their capacity grows with the stream.
 5. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
    or logistic regression on their predictions, and exponential weights over both.
@@ -53,7 +53,7 @@ from pronk.aggregate.experts import Experts
 from pronk.aggregate.far import FarHead
 from pronk.aggregate.late import MOST_NUMBERS, Reader, ReadRows
 from pronk.aggregate.points import most_points
-from pronk.aggregate.relevance import local_metrics
+from pronk.aggregate.representation import local_metrics
 from pronk.aggregate.settings import (
     PAST,
     PLAIN,
@@ -88,10 +88,10 @@ Array = NDArray[np.float64]
 
 #: Rows at which scales, points and experts are set from all rows so far.
 STAGES = (8, 32, 128, 256, 512, 2048)
-#: First stage with local experts.
-LOCAL_ROWS = 128
+#: First stage with local experts; the same where past labels are read, which say more at first.
+LOCAL_ROWS, LOCAL_ROWS_LATE = 128, 512
 #: Number of experts without window that are kept at the last stage.
-SURVIVORS = 6
+SURVIVORS = 4
 #: Last rows whose median lateness is that of the next ones.
 LATE_ROWS = 64
 #: Smaller differences between targets count as 0.
@@ -276,10 +276,10 @@ class OnlineKernel(Stateful):
             sources, lags = sources[:MOST_TARGETS], [1, 2]
         past = Past(self.outputs, sources, lags, delay)
         whole, Z = Z, Z[:n]  # with the rows that wait for their targets, and without
-        views = make_views(self.kernel, numbers, Z, targets, past)
+        views = make_views(self.kernel, numbers, Z, targets, past, self.seed)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
         Z = np.hstack((Z, past.columns_of(targets)))
-        if n >= LOCAL_ROWS and self.memory:
+        if self._has_local(n, past):
             first = Z if n == STAGES[-1] else None
             self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed), first)
         # Points among the rows so far, offered in random order.
@@ -329,6 +329,11 @@ class OnlineKernel(Stateful):
         if self.signed:
             return np.tile([[-1.0], [1.0]], (1, self.outputs))
         return np.stack((targets.min(axis=0), targets.max(axis=0)))
+
+    def _has_local(self, rows: int, past: Past) -> bool:
+        """Whether there are local experts after so many rows."""
+        first = LOCAL_ROWS_LATE if self.signed and past.columns else LOCAL_ROWS
+        return self.memory > 0 and rows >= first
 
     def _make_experts(
         self, settings: list[Setting], views: list[View], past: Past, limits: Array,
@@ -534,7 +539,7 @@ class OnlineKernel(Stateful):
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
         if self.experts is not None:
-            local = self._rows >= LOCAL_ROWS and self.memory > 0
+            local = self._has_local(self._rows, self.experts.past)
             require((self.experts.local is not None) == local, "local is not there as rows says")
             self._require_ranges(self.experts)
         scaled = held and not self.kernel.foreign

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import remapped_labels
 from pronk.aggregate.boosting import Boosting
 from pronk.aggregate.mixture import WINDOWS, Mixture, Row
-from pronk.aggregate.relevance import local_metrics
+from pronk.aggregate.representation import local_metrics
 from pronk.aggregate.trees import (
     COLUMN,
     FARTHEST_ROW,

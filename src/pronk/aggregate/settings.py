@@ -3,7 +3,7 @@
 **Views.** A view is the columns that a kernel reads, and the weight of each:
 
     plain       the columns as scaled, the user's kernel
-    relevance   each column times its relevance (`relevance`), the Laplacian kernel
+    relevance   each column times its relevance (`representation`), the Laplacian kernel
     past        the same with lagged targets (`baselines.Past`) as further columns
 
 All experts except baselines and linear experts are AWV learners on the features of a view at some
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Past
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.relevance import relevance, typical_distance
+from pronk.aggregate.representation import directions, relevance, typical_distance
 from pronk.core.features import Nystrom
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
 from pronk.core.state import (
@@ -44,46 +44,62 @@ from pronk.core.state import (
     load_part,
     require,
 )
-from pronk.newton.forecaster import Forecaster
+from pronk.newton.forecaster import Forecaster, weighted_sums
 
 Array = NDArray[np.float64]
 
 # -- views ------------------------------------------------------------------------------------
 
 #: Numbers of the views.
-PLAIN, RELEVANCE, PAST = 0, 1, 2
-NAMES = ("plain", "relevance", "past")
+PLAIN, RELEVANCE, PAST, FULL = 0, 1, 2, 3
+NAMES = ("plain", "relevance", "past", "directions")
 
 
 class View(Stateful):
     """Weights of the first columns of a row, their kernel, and their typical distance ``unit``."""
 
     def __init__(self, number: int, kernel: Kernel, weights: Array, unit: float) -> None:
-        self.number, self.kernel, self.weights, self.unit = number, kernel, weights, unit
+        self.number, self.kernel, self.unit = number, kernel, unit
+        self.weights = weights if weights.ndim == 2 else weights[:, None]
         self.has_bandwidth = hasattr(kernel, "bandwidth")
 
     def rows(self, Z: Array) -> Array:
         """Return rows Z, with or without lagged targets, as the kernel reads them."""
         seen = Z[:, : len(self.weights)]
-        return np.ascontiguousarray(seen if self.number == PLAIN else seen * self.weights)
+        if self.number == FULL:
+            out = np.empty((len(Z), self.weights.shape[1]))
+            weighted_sums(np.ascontiguousarray(seen), self.weights, out)
+            return out
+        if self.number == PLAIN:
+            return np.ascontiguousarray(seen)
+        return np.ascontiguousarray(seen * self.weights[:, 0])
 
-    STATE = (Numbers("weights", ("read",), "weights", low=0.0, written="replaced"),)
+    STATE = (Numbers("weights", ("read", "directions"), "weights", written="replaced"),)
 
 
 def views_of(kernel: Kernel) -> tuple[int, ...]:
     """Return the views that the experts of a kernel may have."""
-    return (PLAIN,) if kernel.rate is None else (PLAIN, RELEVANCE, PAST)
+    return (PLAIN,) if kernel.rate is None else (PLAIN, RELEVANCE, PAST, FULL)
 
 
 def empty_views(kernel: Kernel, numbers: list[int], units: list[float]) -> list[View]:
     """Return views whose weights are restored later."""
     return [
-        View(number, kernel if number == PLAIN else Laplacian(), np.zeros(0), unit)
+        View(number, kernel_of(number, kernel), np.zeros(0), unit)
         for number, unit in zip(numbers, units, strict=True)
     ]
 
 
-def make_views(kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Past) -> list[View]:
+def kernel_of(number: int, kernel: Kernel) -> Kernel:
+    """Return the kernel of a view, if that of the plain one is ``kernel``."""
+    if number == PLAIN:
+        return kernel
+    return Gaussian() if number == FULL else Laplacian()
+
+
+def make_views(
+    kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Past, seed: int
+) -> list[View]:
     """Return the views for first rows Z (n, columns) with targets Y (n, outputs)."""
     unit = 1.0
     if hasattr(kernel, "bandwidth"):
@@ -92,7 +108,12 @@ def make_views(kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Pas
     for number in numbers:
         if number == PLAIN:
             continue
-        read = Z if number == RELEVANCE else np.hstack((Z, past.columns_of(Y)))
+        read = np.hstack((Z, past.columns_of(Y))) if number == PAST else Z
+        if number == FULL:
+            weights = directions(read, past.informative(Y), seed)
+            unit = typical_distance(Gaussian(), read @ weights)
+            views.append(View(number, Gaussian(), weights, unit))
+            continue
         weights = relevance(read, past.informative(Y), typical_distance(Gaussian(), read))
         unit = typical_distance(Laplacian(), read * weights)
         views.append(View(number, Laplacian(), weights, unit))
@@ -101,13 +122,14 @@ def make_views(kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Pas
 
 # -- grid -------------------------------------------------------------------------------------
 
-#: Bandwidths in typical distances, with the small alpha and with the large one.
-FACTORS, ALPHA = (4.0, 2.0, 1.0, 0.5, 0.25), 0.01
-SMOOTH_FACTORS, SMOOTH_ALPHA = (4.0, 1.0, 0.25), 1.0
+#: Bandwidths in typical distances, and alpha.
+FACTORS, ALPHA = (4.0, 1.0), 0.01
+#: Bandwidths of the view of directions.
+FULL_FACTORS = (2.0, 1.0, 0.5)
 #: Bandwidths of the other views: their kernel is not smooth, and fewer suffice.
-VIEW_FACTORS, SMOOTH_VIEW_FACTORS = (4.0, 1.0), (1.0,)
+VIEW_FACTORS = (4.0, 1.0)
 #: Windows of discounted experts in rows, and the bandwidths of such experts.
-EXPERT_WINDOWS = (1000, 100)
+EXPERT_WINDOWS = (100,)
 FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
 #: Bandwidths of a model with few experts.
 FEW_FACTORS = (4.0, 1.0)
@@ -147,14 +169,15 @@ def grid(
         if view == PAST and not past:
             continue
         factors: tuple[float, ...] = FACTORS
-        smooth: tuple[float, ...] = SMOOTH_FACTORS
         forgetful: tuple[float, ...] = FORGETFUL_FACTORS
+        if view == FULL:
+            settings += [Setting(f, ALPHA, None, view) for f in FULL_FACTORS]
+            continue
         if view != PLAIN:
-            factors, smooth, forgetful = VIEW_FACTORS, SMOOTH_VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
+            factors, forgetful = VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
         if not hasattr(kernel, "bandwidth"):
-            factors = smooth = forgetful = (1.0,)
+            factors = forgetful = (1.0,)
         settings += [Setting(f, ALPHA, None, view) for f in factors]
-        settings += [Setting(f, SMOOTH_ALPHA, None, view) for f in smooth]
         if forgetting:
             settings += [Setting(f, ALPHA, w, view) for f in forgetful for w in EXPERT_WINDOWS]
     return settings

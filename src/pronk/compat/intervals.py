@@ -39,7 +39,7 @@ from pronk.aggregate.calibration import (
     at_coverage,
     check_coverage,
 )
-from pronk.aggregate.relevance import typical_distance
+from pronk.aggregate.representation import typical_distance
 from pronk.aggregate.settings import PLAIN, View
 from pronk.columns.frames import count_rows
 from pronk.compat.models import (

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from pronk.aggregate.relevance import typical_distance
+from pronk.aggregate.representation import typical_distance
 from pronk.core.first_rows import Block, FirstRows, checked_numbers, checked_targets
 from pronk.core.kernels import Kernel, get_kernel, with_bandwidth
 from pronk.core.state import StateError, checked_count, require

@@ -1,4 +1,4 @@
-"""How much each column matters: weights of the columns from the first rows.
+"""Representation: what the experts and the forest read of a row, found from the first rows.
 
 **Relevance** of a column is the root mean square of the derivative of a fit on the first rows:
 kernel ridge regression on some of the rows as points, with the Gaussian kernel at the median
@@ -8,6 +8,10 @@ repeated (two rounds), so that an irrelevant column has little effect on distanc
 
 **The metric of the local experts** (`local`) is found in the same way, with their Laplace kernel
 and on more rows: regions are cut and leaves are fitted in it, so it matters more there.
+
+**Directions** (`directions`) are combinations of columns along which a fit changes: the root of the
+full average gradient outer product. A smooth function of few directions is a problem of few
+dimensions in them, whatever the number of columns.
 
 References: Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism for feature learning in neural
 networks and backpropagation-free machine learning models", Science 2024; Beaglehole et al.,
@@ -110,7 +114,7 @@ def gradient_metric(Z: Array, Y: Array, seed: int) -> Array:
     Z (n, columns) are first rows, Y (n, outputs) their targets. The fit is a kernel ridge
     regression with the Laplace kernel of the local experts, and a factor is the root mean square of
     its derivative; three rounds, each in the metric of the one before, the first in the root of
-    `relevance`. Many outputs are combined with random signs, which leaves the expected squares
+    `representation`. Many outputs are combined with random signs, which leaves the expected squares
     unchanged. Columns that are constant so far have the smallest factor: their scale is that of
     their first change, which says little.
     """
@@ -161,6 +165,75 @@ def in_half_medians(metrics: Array, Z: Array) -> Array:
         Q = np.ascontiguousarray(Z * factors)
         scaled.append(factors / max(half_median(Laplacian().distances(Q, Q)), 1e-12))
     return np.array(scaled)
+
+
+# -- directions that matter ---------------------------------------------------------------------
+
+#: Rounds of the full metric; rows of a fit; its regularisation; most directions that are kept.
+FULL_ROUNDS, FULL_ROWS, FULL_ALPHA, DIRECTIONS = 3, 768, 0.03, 24
+#: Most combinations of outputs that are fitted.
+FULL_OUTPUTS = 4
+
+
+def directions(Z: Array, Y: Array, seed: int) -> Array:
+    """Return a matrix (columns, m) that maps rows to the directions along which a fit of Y changes.
+
+    Z (n, columns) are first rows, Y (n, outputs) their targets. The fit is kernel ridge regression
+    in exp(-|M (x - z)| / h), h half the median distance. With its gradients g_t at the rows,
+    M <- root of the mean of g g', for some rounds; the M with the least leave-one-out error is
+    kept, the identity included, and of it the directions with the largest eigenvalues.
+    """
+    columns = Z.shape[1]
+    M = best = np.eye(columns)
+    if not Y.shape[1]:
+        return best[:, :DIRECTIONS].copy()
+    Z, Y = (values[:: max(1, len(values) // FULL_ROWS)][:FULL_ROWS] for values in (Z, Y))
+    if Y.shape[1] > FULL_OUTPUTS:
+        Y = Y @ generator(seed, COMBINATIONS).choice([-1.0, 1.0], (Y.shape[1], FULL_OUTPUTS))
+    least = np.inf
+    for _ in range(FULL_ROUNDS):
+        Q = np.ascontiguousarray(Z @ M)
+        distances = np.sqrt(Gaussian().distances(Q, Q))
+        h = half_median(distances)
+        K = Laplacian(h).from_distances(distances.copy())
+        a, errors = ridge_fit(K, Y)
+        error = float(np.mean(errors**2))
+        if error < least:
+            least, best = error, M
+        G = gradient_products(Q, np.divide(K, h * distances, out=0.0 * K, where=distances > 0.0), a)
+        values, vectors = np.linalg.eigh(M @ G @ M)
+        roots = np.sqrt(np.maximum(values, 0.0))
+        if not roots.max() > 0.0:
+            break
+        M = (vectors * (roots / roots.max())) @ vectors.T
+    values, vectors = np.linalg.eigh(best)
+    order = np.argsort(values)[::-1][:DIRECTIONS]
+    return np.ascontiguousarray(vectors[:, order] * values[order])
+
+
+def ridge_fit(K: Array, Y: Array) -> tuple[Array, Array]:
+    """Return a = (K + alpha I)^-1 Y and the errors of rows that are left out of the fit.
+
+    K is (n, n), all others (n, outputs). The error of row i is a_i / ((K + alpha I)^-1)_ii.
+    """
+    L = cholesky(K + FULL_ALPHA * np.eye(len(K)), "metric")
+    inverse = solve_lower(L, np.eye(len(K)))
+    a = inverse.T @ (inverse @ Y)
+    return a, a / np.einsum("ij,ij->j", inverse, inverse)[:, None]
+
+
+def gradient_products(Q: Array, W: Array, a: Array) -> Array:
+    """Return sum_t g_t g_t' (columns, columns) over rows and outputs, g_t the gradient at row t.
+
+    f(q) = sum_i a_i exp(-|q - q_i| / h) has g_t = sum_i a_i W_ti (q_i - q_t), with
+    W_ti = exp(-|q_t - q_i| / h) / (h |q_t - q_i|) and W_tt = 0. Q is (n, columns), a (n, outputs).
+    """
+    G = np.zeros((Q.shape[1], Q.shape[1]))
+    for own in a.T:
+        V = W * own
+        g = V @ Q - V.sum(axis=1)[:, None] * Q
+        G += g.T @ g
+    return G
 
 
 # -- distances --------------------------------------------------------------------------------
