@@ -164,7 +164,7 @@ def test_a_fitted_learner_that_cannot_be_split_is_refused():
         before = learner.n_seen_
         with pytest.raises(ValueError, match=reason):
             list(progressive(learner, (X, Y[:, 0]), n_jobs=2))
-        with ThreadPoolExecutor(2) as client, pytest.raises(ValueError, match="split|client"):
+        with ThreadPoolExecutor(2) as client, pytest.raises(ValueError, match=r"split|client"):
             list(progressive(learner, (X, Y[:, 0]), client=client))
         with pytest.raises(ValueError, match=reason):
             learner.set_params(n_jobs=2).partial_fit(X[30:40], Y[30:40, 0])
