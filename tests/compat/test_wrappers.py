@@ -520,3 +520,17 @@ def test_rows_of_weight_0_are_predicted_by_a_model_of_another_library():
     np.testing.assert_array_equal(P, without.predict_then_learn(X, gaps))
     with pytest.raises(ValueError, match=r"does not turn rows into numbers"):
         pronk.Pending(without).predict(X, range(60))
+
+
+@pytest.mark.parametrize("name", ["intervals", "around prepared", "in prepared", "calibrated"])
+def test_a_wrapper_is_the_model_of_each_key(name, tmp_path):
+    X, y = table()
+    y = np.where(y > 0, "a", "b") if name == "calibrated" else y
+    keyed = pronk.Keyed(AROUND[name](), by="c")
+    plain = AROUND[name]().partial_fit(X[X.c == "a"].drop(columns="c"), y[X.c == "a"])
+    keyed.partial_fit(X, y).save(tmp_path / "models")
+    again, row = pronk.load(tmp_path / "models"), {"c": "a", "x": 0.3}
+    assert again.predict_one(row) == keyed.predict_one(row)
+    if name == "intervals":
+        assert plain.predict_one({"x": 0.3}) == keyed.predict_one(row)
+        assert plain.predict_interval_one({"x": 0.3}) == again.predict_interval_one(row)

@@ -424,11 +424,11 @@ def any_tree(learner: Any) -> dict[str, Any]:
     }
 
 
-def _check_parameters(model: Any) -> None:
+def check_parameters(model: Any) -> None:
     """Raise if the parameters of a learner, or of the one inside, are invalid."""
     for name in ("learner", "model"):
         if hasattr(model, name):
-            return _check_parameters(getattr(model, name))
+            return check_parameters(getattr(model, name))
     model._validate_params()
     get_kernel(model.kernel, auto=True)
 
@@ -479,7 +479,7 @@ def learner_from_tree(
         learner = build(found, params)
         if isinstance(tree["state"], dict) and set(tree["state"]) == _BLANK:
             require(hasattr(learner, "__sklearn_is_fitted__"), "the state is not a table")
-            _check_parameters(learner)
+            check_parameters(learner)
             _set_layout(learner, tree["state"]["layout"])
             return learner
         learner._restore(tree["state"])
