@@ -383,8 +383,8 @@ class ModelWrapper(Parameters):
                 return rows
             named = {str(name): value for name, value in x.items()}
             return [named if layout is None else {name: named.get(name) for name in layout.names}]
-        named = hasattr(self.model, "learn_one") and isinstance(x, dict)  # river, `Keyed`
-        return [x] if named else one_row(self, x)
+        by_name = hasattr(self.model, "learn_one") and isinstance(x, dict)  # river, `Keyed`
+        return [x] if by_name else one_row(self, x)
 
     def _encoded(self, X: Any, model: Any = None) -> Any:
         """Return rows as numbers if the model is a pronk learner, else as they are."""
