@@ -303,3 +303,16 @@ def test_outliers_are_not_read_as_lagged_errors(seed):
         return np.mean((learner.predict_then_learn(X, targets) - truth)[kept] ** 2)
 
     assert loss(y) < 1.25 * loss(truth)
+
+
+@pytest.mark.filterwarnings("error")
+def test_intervals_of_several_rows_are_finite_where_past_labels_are_read():
+    """The second head predicts once it has errors enough: at row 256 it has none."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(336, 2)), 0.3 * np.cumsum(rng.normal(size=336))
+    learner = OnlineKernelRegressor().fit(X[:250], y[:250])
+    for t in range(250, 336, 2):
+        learner.partial_fit(X[t : t + 2], y[t : t + 2])
+        assert np.isfinite(learner.predict_interval(X[:4])).all()
+        assert np.isfinite(learner.predict(X[:4], return_std=True)[1]).all()
+    assert learner._model.incumbent.far is not None

@@ -468,3 +468,69 @@ def test_probabilities_outside_0_and_1_are_calibrated(classes):
     assert ((P >= 0.0) & (P <= 1.0)).all()
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     assert (np.abs(model.decision_function(X)) <= 1.0).all()
+
+
+def table(n=120):
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({"x": rng.normal(size=n), "c": rng.choice(list("abc"), n)})
+    return X, X.x.to_numpy() + (X.c == "a")
+
+
+def regressor():
+    return pronk.PKAWVRegressor(random_state=0)
+
+
+AROUND = {
+    "intervals": lambda: pronk.Intervals(regressor()),
+    "two intervals": lambda: pronk.Intervals(pronk.Intervals(regressor())),
+    "around prepared": lambda: pronk.Intervals(pronk.Prepared(regressor())),
+    "in prepared": lambda: pronk.Prepared(pronk.Intervals(regressor())),
+    "calibrated": lambda: pronk.Calibrated(pronk.PKAWVClassifier(random_state=0)),
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_rows_wait_for_labels_with_a_wrapper(name, tmp_path):
+    """Also before the first label, through a file, and with columns in another order."""
+    X, y = table()
+    y = np.where(y > 0, "a", "b") if name == "calibrated" else y
+    pending, plain = pronk.Pending(AROUND[name]()), AROUND[name]()
+    pending.predict(X[:60], range(60))
+    pending.save(tmp_path / "model")
+    pending = pronk.load(tmp_path / "model")
+    pending.learn(range(60), y[:60])
+    plain.partial_fit(X[:60], y[:60])
+    answers = pending.predict(X[60:][["c", "x"]], range(60, 120))
+    np.testing.assert_array_equal(answers, plain.predict(X[60:]))
+    pending.save(tmp_path / "model")
+    again = pronk.load(tmp_path / "model")
+    assert again.learn(range(60, 120), y[60:]) == 60
+    plain.partial_fit(X[60:], y[60:])
+    np.testing.assert_array_equal(again.model.predict(X), plain.predict(X))
+
+
+def test_rows_of_weight_0_are_predicted_by_a_model_of_another_library():
+    X, y = np.random.default_rng(6).normal(size=(2, 60, 2))
+    y, weights = y[:, 0], np.resize([1.0, 0.0, 1.0], 60)
+    without = pronk.Intervals(SGDRegressor(random_state=0))
+    P = pronk.Intervals(SGDRegressor(random_state=0)).predict_then_learn(
+        X, y, sample_weight=weights
+    )
+    gaps = np.where(weights == 0.0, np.nan, y)
+    np.testing.assert_array_equal(P, without.predict_then_learn(X, gaps))
+    with pytest.raises(ValueError, match=r"does not turn rows into numbers"):
+        pronk.Pending(without).predict(X, range(60))
+
+
+@pytest.mark.parametrize("name", ["intervals", "around prepared", "in prepared", "calibrated"])
+def test_a_wrapper_is_the_model_of_each_key(name, tmp_path):
+    X, y = table()
+    y = np.where(y > 0, "a", "b") if name == "calibrated" else y
+    keyed = pronk.Keyed(AROUND[name](), by="c")
+    plain = AROUND[name]().partial_fit(X[X.c == "a"].drop(columns="c"), y[X.c == "a"])
+    keyed.partial_fit(X, y).save(tmp_path / "models")
+    again, row = pronk.load(tmp_path / "models"), {"c": "a", "x": 0.3}
+    assert again.predict_one(row) == keyed.predict_one(row)
+    if name == "intervals":
+        assert plain.predict_one({"x": 0.3}) == keyed.predict_one(row)
+        assert plain.predict_interval_one({"x": 0.3}) == again.predict_interval_one(row)

@@ -198,3 +198,44 @@ def test_labels_that_are_all_zero_leave_the_certificate_finite():
     assert np.isfinite(learner.certificate().regret)
     learner.partial_fit(X[10:], y[10:])
     assert np.isfinite(learner.certificate().regret)
+
+
+def random_learner(seed):
+    """A learner, rows, labels and weights, all drawn at random."""
+    rng = np.random.default_rng(seed)
+    labels = bool(rng.integers(2))
+    kinds = (
+        ["squared_hinge", "logistic", "hinge", "smooth_hinge"] if labels else ["huber", "absolute"]
+    )
+    space = [{"features": "taylor", "degree": 2}, {"gamma": 0.5}, {"budget": 10}][rng.integers(3)]
+    learner = (ProsNKONSClassifier if labels else ProsNKONSRegressor)(
+        Gaussian(0.8), loss=["squared", *kinds][rng.integers(len(kinds) + 1)],
+        eta=["auto", "auto", 0.05, 5.0][rng.integers(4)], alpha=[0.01, 0.3, 10.0][rng.integers(3)],
+        clip=["auto", 0.5, 1.0, 20.0][rng.integers(4)], restart=bool(rng.integers(2)),
+        track_regret=True, random_state=0, **space,
+    )  # fmt: skip
+    X, y = random_stream(150, seed)
+    y = 2.0 * y if rng.integers(2) else rng.normal(size=150)
+    y = np.sign(y) if labels else y
+    return learner, X, y, rng.uniform(0.2, 3.0, 150) if rng.integers(2) else np.ones(150)
+
+
+def test_no_certificate_refutes_itself():
+    """Losses are not negative, the regret is within the bound, and the cut changes nothing."""
+    bounded = 0
+    for seed in range(30):
+        said = []
+        for step in (7, 150):
+            learner, X, y, w = random_learner(seed)
+            for i in range(0, 150, step):
+                rows = slice(i, i + step)
+                learner.partial_fit(X[rows], y[rows], sample_weight=w[rows])
+            said.append(learner.certificate())
+        parts, whole = said
+        assert min(whole.loss, whole.best_loss, whole.penalty) >= 0.0
+        assert parts.regret == pytest.approx(whole.regret, rel=1e-6, abs=1e-6)
+        assert (parts.bound is None) == (whole.bound is None)
+        if whole.bound is not None:
+            bounded += 1
+            assert whole.regret <= whole.bound * (1.0 + 1e-9) + 1e-9
+    assert bounded >= 5  # of those with curvature and a step size that the theorem allows

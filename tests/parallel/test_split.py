@@ -12,6 +12,7 @@ import pronk
 from pronk import parallel
 from pronk.core.losses import get_loss
 from pronk.core.runtime import limited
+from pronk.evaluate import progressive
 from pronk.newton.engine import Newton, OnlineNewton, Squared
 from pronk.parallel import partition
 
@@ -151,6 +152,21 @@ def test_a_learner_that_cannot_be_split_is_refused(learner, reason):
     with pytest.raises(ValueError, match=reason) as caught:
         learner.predict_then_learn(X, Y)
     assert "PKAWVRegressor" in str(caught.value) and not hasattr(learner, "n_seen_")
+
+
+def test_a_fitted_learner_that_cannot_be_split_is_refused():
+    """`n_jobs` may be set after the first row, and a client is known at the call only."""
+    exact = pronk.PKAWVRegressor(history="exact", random_state=0).fit(X[:30], Y[:30, 0])
+    late = pronk.OnlineKernelRegressor(delay=5).fit(X[:30], Y[:30, 0])
+    for learner, reason in ((exact, "learns all rows again"), (late, "cannot be split|n_jobs")):
+        before = learner.n_seen_
+        with pytest.raises(ValueError, match=reason):
+            list(progressive(learner, (X, Y[:, 0]), n_jobs=2))
+        with ThreadPoolExecutor(2) as client, pytest.raises(ValueError, match=r"split|client"):
+            list(progressive(learner, (X, Y[:, 0]), client=client))
+        with pytest.raises(ValueError, match=reason):
+            learner.set_params(n_jobs=2).partial_fit(X[30:40], Y[30:40, 0])
+        assert learner.n_seen_ == before
 
 
 def test_updates_that_depend_on_predictions_are_refused():

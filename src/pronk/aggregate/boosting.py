@@ -4,9 +4,9 @@ Kernels blur a jump along a column; trees cut there. An ensemble is gradient boo
 squared loss: with F the prediction so far, starting at the mean of the targets, each tree fits the
 residuals y - F of the stored rows, and F <- F + 0.1 tree.
 
-**A tree** has at most 31 leaves of at least 20 rows. Columns are cut between at most 255 bins, whose
-edges are quantiles. The leaf with the best split is split next, at the column and edge with the
-largest gain,
+**A tree** has at most 31 leaves of at least 20 rows. Columns are cut between at most 255 bins
+whose edges are quantiles. The leaf with the best split is split next, at the column and edge with
+the largest gain,
 
     gain  =  S_left^2 / n_left + S_right^2 / n_right - S^2 / n,     S the sum of the residuals,
 

@@ -665,8 +665,8 @@ class Experts(Stateful):
 
     @property
     def looks_far(self) -> bool:
-        """Whether there is a second head that has learned."""
-        return self.far is not None and self.far.begun
+        """Whether there is a second head that can predict."""
+        return self.far is not None and self.far.ready
 
     def predict_far(self, Z: Array) -> Array:
         """Predict rows Z (n, columns) far ahead with the second head; return (n, outputs)."""

@@ -95,8 +95,6 @@ class FarErrors(Stateful):
     def half_widths(self, coverage: float) -> Array:
         """Return the half-width (outputs,) of intervals that contain y with some probability."""
         n = len(self.values)
-        if n < FEWEST:
-            return np.full(self._errors.shape[1], np.nan)
         # The quantile of n errors and a next one, which may have any place among them.
         return np.quantile(self.values, min(1.0, coverage * (n + 1) / n), axis=0)
 
@@ -189,8 +187,13 @@ class FarHead(Stateful):
 
     @property
     def begun(self) -> bool:
-        """Whether weights were copied, so that rows are learned and can be predicted."""
+        """Whether weights were copied, so that rows are learned."""
         return self._anchor > 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows can be predicted: numbers, with errors enough for intervals."""
+        return self.begun and (self.signed or len(self.errors.values) >= FEWEST)
 
     def copy(self, rows: int, weights: Sequence[Array], means: Array, past: Array) -> None:
         """Copy weights (r, outputs) of the experts, means and lagged targets after some rows."""

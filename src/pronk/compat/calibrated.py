@@ -31,7 +31,7 @@ from pronk.core.runtime import limited
 from pronk.core.state import require
 from pronk.estimators.calls import own_lock
 from pronk.estimators.classifier import OUTPUTS
-from pronk.estimators.inputs import check_given, check_length, check_weights, missing_labels
+from pronk.estimators.inputs import check_given, check_length
 from pronk.estimators.labels import MAX_CLASSES, Labels
 from pronk.estimators.prepared import with_all_classes
 from pronk.estimators.targets import joined
@@ -126,12 +126,11 @@ class Calibrated(ClassifierMixin, ModelWrapper):
             n = count_rows(X)
             if not n:
                 return self._no_rows(y, output)
-            missing = missing_labels(y, n)
+            missing, weights = self._checked_rows(y, n, sample_weight)
             if missing is not None:
-                return self._learn_labelled(X, y, missing, classes, output, sample_weight)
+                return self._learn_labelled(X, y, missing, classes, output, weights)
             before = self._known_labels(classes)
             values, known_from, after = before.receive(y, n, MAX_CLASSES)
-            weights = check_weights(sample_weight, n)
             first = not self.__sklearn_is_fitted__()
             if first:
                 self._start(after.known)
@@ -154,8 +153,8 @@ class Calibrated(ClassifierMixin, ModelWrapper):
     ) -> Any:
         if output == "decision":
             raise ValueError(
-                f"y has no label (None or NaN) at row {int(missing.argmax())} (counting from 0), "
-                "which output='decision' needs; leave the row out"
+                f"y has no label (None or NaN), or weight 0, at row {int(missing.argmax())} "
+                "(counting from 0), and output='decision' needs one; leave the row out"
             )
         known: list[NDArray[Any]] = []
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -294,7 +294,7 @@ def refuse_times(times: Any, wrapper: Any) -> None:
 
 #: The attributes of a wrapper that hold what was learned.
 HELD = frozenset({
-    "model_", "n_seen_", "_keys", "_predictor",
+    "model_", "n_seen_", "_keys", "_predictor", "_begun",
     "_tracker", "_columns", "_flat",
     "_labels", "_slopes", "_decisions", "_given_classes",
 })  # fmt: skip
@@ -321,7 +321,51 @@ class ModelWrapper(Parameters):
             raise ValueError(
                 f"model must not be a {what}, got {type(self.model).__name__}; use pronk.{other}"
             )
-        return copy_of(self.model)
+        begun = self.__dict__.get("_begun")
+        return copy_of(self.model) if begun is None else copy.deepcopy(begun)
+
+    def encode(self, X: Any) -> Array:
+        """Return X as numbers that all methods accept in its place; the first X sets the columns.
+
+        A category is its code, a time its seconds since 1970, and a missing value NaN.
+        """
+        with own_lock(self):
+            model = self.__dict__.get("model_")
+            if model is None:
+                model = self.__dict__.get("_begun") or self._checked_copy()
+            if not hasattr(model, "encode"):
+                raise ValueError(
+                    f"{type(self).__name__} around a {type(model).__name__} does not turn rows "
+                    f"into numbers; use Prepared({type(self).__name__}(model))"
+                )
+            rows: Array = model.encode(X)
+            if not self.__sklearn_is_fitted__():
+                self._begun = model
+        return rows
+
+    def with_columns(
+        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
+    ) -> Self:
+        """Declare the columns of the model (`Prepared.with_columns`) before rows come."""
+        self._begun = self._checked_copy().with_columns(names, kinds, orders)
+        return self
+
+    @property
+    def layout_(self) -> Any:
+        """The columns of the model, where it is a pronk learner that has seen rows."""
+        return self.__dict__.get("model_", self.__dict__.get("_begun", self.model)).layout_
+
+    def _checked_rows(self, y: Any, n: int, weights: Any) -> tuple[NDArray[np.bool_] | None, Any]:
+        """Return which rows are not learned, as they have no label or weight 0, and the weights.
+
+        None stands for no such row, and for weights of 1.
+        """
+        missing, weights = missing_labels(y, n), check_weights(weights, n)
+        if weights is None or (weights == 1.0).all():
+            return missing, None
+        if (weights == 0.0).any():
+            missing = (weights == 0.0) if missing is None else missing | (weights == 0.0)
+        return missing, None if (weights[weights > 0.0] == 1.0).all() else weights
 
     def learn_one(self, x: Any, y: Any) -> Self:
         """Learn one row, a dict or a vector."""
@@ -331,7 +375,7 @@ class ModelWrapper(Parameters):
 
     def _one(self, x: Any) -> Any:
         """Return one row, a dict or a vector, as rows of the model."""
-        if hasattr(self.model, "_one"):  # a pronk learner
+        if hasattr(self.model, "encode"):  # a pronk learner
             model: Any = self.__dict__.get("model_", self.model)
             rows = model._one(x)  # raises if x does not fit
             layout = getattr(model, "layout_", None)
@@ -339,8 +383,8 @@ class ModelWrapper(Parameters):
                 return rows
             named = {str(name): value for name, value in x.items()}
             return [named if layout is None else {name: named.get(name) for name in layout.names}]
-        river = not hasattr(self.model, "predict_then_learn") and hasattr(self.model, "learn_one")
-        return [x] if river and isinstance(x, dict) else one_row(self, x)
+        by_name = hasattr(self.model, "learn_one") and isinstance(x, dict)  # river, `Keyed`
+        return [x] if by_name else one_row(self, x)
 
     def _encoded(self, X: Any, model: Any = None) -> Any:
         """Return rows as numbers if the model is a pronk learner, else as they are."""
@@ -352,7 +396,7 @@ class ModelWrapper(Parameters):
         learn: Callable[..., Any], predict: Callable[..., Any],
     ) -> list[Any]:  # fmt: skip
         """Learn the rows with a label, predict the others, in order; return the answers."""
-        values, own = np.asarray(y), check_weights(weights, len(missing))
+        values, own = np.asarray(y), weights
         answers = []
         for rows, unlabelled in labelled_runs(missing):
             some = rows_of(X, rows)
@@ -516,11 +560,10 @@ class Intervals(RegressorMixin, ModelWrapper):
         refuse_times(times, self)
         with own_lock(self), limited:
             n = count_rows(X)
-            missing = missing_labels(y, n)
+            missing, weights = self._checked_rows(y, n, sample_weight)
             if missing is not None:
-                return self._learn_labelled(X, y, missing, interval, sample_weight)
+                return self._learn_labelled(X, y, missing, interval, weights)
             Y = check_targets(y, n)
-            weights = check_weights(sample_weight, n)
             if not n:
                 return Y if interval is None else (Y, around(Y, Y))
             P, widths = self._learn(X, Y, weights)

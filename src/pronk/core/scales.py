@@ -70,9 +70,12 @@ def _scale(
 
 
 @compiled
-def _first_change(X: Array, centre: Array, unit: Array) -> tuple[int, int] | None:
-    """Return row and column of the first change of a column without a unit, or None."""
-    for j in range(X.shape[1]):
+def _first_change(X: Array, centre: Array, unit: Array, first: int) -> tuple[int, int] | None:
+    """Return row and column of the first change of a column without a unit, or None.
+
+    Columns before ``first`` are left out.
+    """
+    for j in range(first, X.shape[1]):
         if unit[j] == 0.0:
             for i in range(X.shape[0]):
                 if abs(X[i, j] - centre[j]) > _ROUNDING * abs(X[i, j]):
@@ -98,11 +101,12 @@ class FixedScale(Stateful):
 
     def changes(self, X: Array) -> bool:
         """Return whether a column that was constant so far changes in these rows."""
-        return _first_change(X, self.centre, self.unit) is not None
+        return _first_change(X, self.centre, self.unit, 0) is not None
 
     def learn_transform(self, X: Array) -> Array:
         """Return the scaled rows; columns that change for the first time get their unit."""
-        while (place := _first_change(X, self.centre, self.unit)) is not None:
+        j = -1
+        while (place := _first_change(X, self.centre, self.unit, j + 1)) is not None:
             i, j = place
             self.unit[j] = self.width[j] = unit = abs(X[i, j] - self.centre[j])
             self.low[j] = self.centre[j] - _LATE_REACH * unit

@@ -63,6 +63,11 @@ class Pending:
     def __init__(self, model: Any, limit: int = 100_000) -> None:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
+        if model is not None and not hasattr(model, "encode"):
+            raise ValueError(
+                f"model must be a pronk learner, or Prepared around a model: a "
+                f"{type(model).__name__} does not turn rows into numbers"
+            )
         self.model = model
         self.limit = limit
         #: Rows that were dropped before their label arrived, because of the limit.

@@ -307,13 +307,6 @@ class OnlineLearner(SavedState):
         """Build the engine for the first rows."""
         self._seed = make_seed(self.random_state)
         self._model = self._new_model(columns, outputs)
-        if getattr(self, "n_jobs", None) is not None:
-            reason = parallel.why_sequential(getattr(self._model, "inner", self._model))
-            if reason is not None:
-                raise ValueError(
-                    f"n_jobs={self.n_jobs}: the pass of {type(self).__name__} cannot be split: "
-                    f"{reason}; {parallel.ADVICE}"
-                )
         self._read_kernel()
         self.n_seen_ = 0
 
@@ -395,6 +388,7 @@ class OnlineLearner(SavedState):
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Predict, then learn, all rows with the engine."""
+        self._check_jobs()
         try:
             if weights is not None:
                 P = self._pass_weighted(X, Y, weights)
@@ -417,6 +411,19 @@ class OnlineLearner(SavedState):
     def _bandwidth_is_final(self) -> bool:
         """Whether the bandwidth is final; always true where it is not "auto"."""
         return not isinstance(self._model, AutomaticBandwidth)
+
+    def _check_jobs(self) -> None:
+        """Raise if the pass is to be split, by ``n_jobs`` or a client, and cannot be."""
+        jobs = getattr(self, "n_jobs", None)
+        if jobs is None and not parallel.has_pool():
+            return
+        reason = parallel.why_sequential(getattr(self._model, "inner", self._model))
+        if reason is not None:
+            given = "client" if jobs is None else f"n_jobs={jobs}"
+            raise ValueError(
+                f"{given}: the pass of {type(self).__name__} cannot be split: {reason}; "
+                f"{parallel.ADVICE}"
+            )
 
     def _finish_first_rows(self) -> None:
         """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""

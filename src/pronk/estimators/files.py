@@ -381,7 +381,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def settings_text(learner: Any) -> str:
     """Return the class and the parameters of a learner as text, without its fitted state."""
     arrays: dict[str, NDArray[Any]] = {}
-    params = pack(_params(learner), "settings", arrays)
+    params = pack(params_of(learner), "settings", arrays)
     held = {name: array.tolist() for name, array in arrays.items()}
     return json.dumps(
         {"class": type(learner).__name__, "params": params, "arrays": held}, sort_keys=True
@@ -396,14 +396,14 @@ def from_settings_text(text: str, path: str | Path) -> Any:
     if not known or not all(isinstance(tree[name], dict) for name in parts[1:]):
         raise ModelFileError(f"{path} does not describe its learner")
     arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
-    return _build(learner_class(tree["class"], path), unpack(tree["params"], arrays))
+    return build(learner_class(tree["class"], path), unpack(tree["params"], arrays))
 
 
 def learner_tree(learner: Any) -> dict[str, Any]:
     """Return the class's name, the parameters and the state of a fitted learner."""
     return {
         "class": type(learner).__name__,
-        "params": _params(learner),
+        "params": params_of(learner),
         "state": learner._fitted_state(),
     }
 
@@ -413,19 +413,22 @@ def any_tree(learner: Any) -> dict[str, Any]:
     fitted = getattr(learner, "__sklearn_is_fitted__", None)
     if fitted is None or fitted():  # rows that wait have no such method: they are saved anyhow
         return learner_tree(learner)
-    layout = getattr(learner.__dict__.get("_columns"), "layout", None)
+    begun = learner
+    while "_begun" in begun.__dict__:  # the copy of `Intervals` and `Calibrated`
+        begun = begun._begun
+    layout = getattr(begun.__dict__.get("_columns"), "layout", None)
     return {
         "class": type(learner).__name__,
-        "params": _params(learner),
+        "params": params_of(learner),
         "state": {"layout": None if layout is None else asdict(layout)},
     }
 
 
-def _check_parameters(model: Any) -> None:
+def check_parameters(model: Any) -> None:
     """Raise if the parameters of a learner, or of the one inside, are invalid."""
     for name in ("learner", "model"):
         if hasattr(model, name):
-            return _check_parameters(getattr(model, name))
+            return check_parameters(getattr(model, name))
     model._validate_params()
     get_kernel(model.kernel, auto=True)
 
@@ -473,10 +476,10 @@ def learner_from_tree(
         params["kernel"] = kernel
     found = learner_class(tree["class"], path)
     try:
-        learner = _build(found, params)
+        learner = build(found, params)
         if isinstance(tree["state"], dict) and set(tree["state"]) == _BLANK:
             require(hasattr(learner, "__sklearn_is_fitted__"), "the state is not a table")
-            _check_parameters(learner)
+            check_parameters(learner)
             _set_layout(learner, tree["state"]["layout"])
             return learner
         learner._restore(tree["state"])
@@ -492,14 +495,14 @@ def learner_from_tree(
     return learner
 
 
-def _params(learner: Any) -> dict[str, Any]:
+def params_of(learner: Any) -> dict[str, Any]:
     """Return parameters for a file: a learner around another names the class of the inner one."""
     own = getattr(learner, "_file_params", None)
     return dict(learner.get_params(deep=False) if own is None else own())
 
 
-def _build(kind: Any, params: dict[str, Any]) -> Any:
-    """Return a learner of a class from what `_params` returned."""
+def build(kind: Any, params: dict[str, Any]) -> Any:
+    """Return a learner of a class from what `params_of` returned."""
     make = getattr(kind, "_from_file", None)
     return kind(**params) if make is None else make(params)
 

@@ -608,7 +608,7 @@ class Prepared(Parameters):
         """Return the parameters for a model file, with the learner by its class."""
         params = self.get_params(deep=False)
         learner = params.pop("learner")
-        return {**params, "learner": type(learner).__name__, "params": learner.get_params(False)}
+        return {**params, "learner": type(learner).__name__, "params": files.params_of(learner)}
 
     @classmethod
     def _from_file(cls, params: dict[str, Any]) -> Self:
@@ -616,7 +616,7 @@ class Prepared(Parameters):
         name, settings = known.pop("learner"), known.pop("params")
         if isinstance(known["categorical"], list):
             known["categorical"] = tuple(known["categorical"])
-        return cls(files.learner_class(name, "the file")(**settings), **known)
+        return cls(files.build(files.learner_class(name, "the file"), settings), **known)
 
     def _fitted_state(self) -> dict[str, Any]:
         check_is_fitted(self)

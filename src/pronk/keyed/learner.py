@@ -404,6 +404,13 @@ class Keyed:
         own = lambda model, rows: model.predict_interval(rows, coverage)  # noqa: E731
         return self._predicted(X, keys, own, unknown)
 
+    @available_if(lambda self: hasattr(self._inner, "predict_interval"))
+    def predict_interval_one(self, x: Any, coverage: float = 0.9, key: Any = None) -> Any:
+        """Return the interval of the next row of a key, a pair or (outputs, 2); see `learn_one`."""
+        X, _, keys = self._one(x, None, key)
+        found = self.predict_interval(X, coverage, keys)[0]
+        return found if found.ndim == 2 else tuple(found.tolist())
+
     @available_if(lambda self: hasattr(self._inner, "predict_proba"))
     def predict_proba(self, X: Any, keys: Any = None) -> NDArray[Any]:
         """Return probabilities (n, classes) of the labels of all keys, ``classes_``.
@@ -684,7 +691,7 @@ class Keyed:
         metadata = _checked_metadata(store.metadata, path)
         by, seed, metrics = metadata["by"], metadata["seed"], metadata["metrics"]
         template = files.from_settings_text(metadata["learner"], path)
-        learner_of(template)._validate_params()
+        files.check_parameters(template)
         keyed = cls(template, by, folder=path, cache_size=cache_size, metrics=metrics)
         keyed._store, keyed._seed, keyed.shards = store, seed, store.shards
         keyed._read_prior()

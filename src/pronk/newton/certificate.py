@@ -7,8 +7,7 @@ For the ridge and AWV forecasters in R^r, with v = A^-1 b the regularised fit of
     bound  = Y^2 log det(A / alpha),  Y = largest |y| (AWV) or largest |y - p| (ridge)
 
 For the online Newton step, with the penalty alpha/2 |w|^2, the bound is half the sum of
-g_t' A_t^-1 g_t. It holds against functions that stay within the clip on all rows. What the best
-function is computed from is kept beside the learner (`RegretSums`).
+g_t' A_t^-1 g_t, under conditions on the step size and on the best function (`RegretSums`).
 """
 
 from __future__ import annotations
@@ -153,7 +152,22 @@ class RegretSums(Stateful):
         sum g (p - w'phi) - sigma/2 g^2 (p - w'phi)^2,
 
     a quadratic in w whose supremum less alpha/2 |w|^2 is again closed: H = sum sigma g^2 phi phi',
-    h = sum (sigma g^2 p - g) phi, constant = sum g p - sigma/2 g^2 p^2.
+    h = sum (sigma g^2 p - g) phi, constant = sum g p - sigma/2 g^2 p^2. Losses are not negative,
+    so neither is the least loss with its penalty.
+
+    **The bound.** With c = eta g^2 and f the prediction before the clip, the steps satisfy
+
+        |v - w|_A^2 = alpha |w|^2 + sum g^2 phi'A^-1 phi - 2 g (p - w'phi) + c (p - w'phi)^2 - moved
+
+        moved = sum (f - p) (f + p - 2 w'phi) / q
+
+    so the regret is at most half of sum g^2 phi'A^-1 phi if eta <= sigma in all rows and moved >= 0
+    for the best w: the projections on the clip, taken together, moved the weights towards w, as
+    they always do if w stays within the clip. moved is linear in w, and by the same equation
+
+        moved = sum (g^2 phi'A^-1 phi + c p^2 - 2 g p) - v'b - 2 w'(sum (c p - g) phi - b).
+
+    Otherwise there is no bound.
     """
 
     def __init__(self, loss: Loss, alpha: float, size: int) -> None:
@@ -165,24 +179,26 @@ class RegretSums(Stateful):
     def _begin(self, size: int) -> None:
         self._H = np.zeros((size, size), order="F")
         self._h = np.zeros(size)
-        self._scalars = np.zeros(3)  # rows, cumulative loss, constant
+        self._steps = np.zeros(size)  # sum (c p - g) phi
+        # rows, cumulative loss, constant, sum c p^2 - 2 g p, and the sum of its terms' sizes
+        self._scalars = np.zeros(5)
 
-    def add(
-        self, Phi: Array, y: Array, p: Array, clip: float, weights: Array | None = None
-    ) -> None:
-        """Add rows with features, targets and predictions; a weight w counts the loss w times."""
-        loss = self.loss
+    def add(self, Phi: Array, y: Array, p: Array, terms: Any, weights: Array | None = None) -> None:
+        """Add rows with features, targets and predictions; a weight w counts the loss w times.
+
+        ``terms`` are g, c and sigma of the rows (`recurrence.Terms`).
+        """
         w = np.ones(len(y)) if weights is None else weights
-        self._scalars += [len(y), w @ loss.value(p, y), 0.0]
-        if weights is not None and self.exact:
-            Phi, y = Phi * np.sqrt(w)[:, None], y * np.sqrt(w)
+        g, c, sigma = terms
+        sizes = np.abs(c * p * p) + np.abs(2.0 * g * p)
+        change = c * p * p - 2.0 * g * p
+        self._scalars += [len(y), w @ self.loss.value(p, y), 0.0, change.sum(), sizes.sum()]
+        self._steps += (c * p - g) @ Phi
         if self.exact:
-            self._H = add_products(self._H, np.ascontiguousarray(Phi))
-            self._h += y @ Phi
-            self._scalars[2] += y @ y
+            self._H = add_products(self._H, Phi * np.sqrt(w)[:, None])
+            self._h += (w * y) @ Phi
+            self._scalars[2] += (w * y) @ y
             return
-        g = w * loss.slope(p, y)
-        sigma = (loss.curvature(clip) if clip > 0 else 0.0) / w
         self._H = add_products(self._H, (np.sqrt(sigma) * np.abs(g))[:, None] * Phi)
         self._h += (sigma * g * g * p - g) @ Phi
         self._scalars[2] += g @ p - 0.5 * (sigma * g * g) @ (p * p)
@@ -190,41 +206,54 @@ class RegretSums(Stateful):
     def grow(self) -> None:
         self._H = bordered(self._H, 0.0)
         self._h = np.append(self._h, 0.0)
+        self._steps = np.append(self._steps, 0.0)
 
-    def close(self, gradient_terms: float, size: int) -> None:
-        """End the epoch; the next one begins in R^size."""
-        self.finished.append(self._current(gradient_terms))
+    def close(self, learner: Any, size: int) -> None:
+        """End the epoch of a learner; the next one begins in R^size."""
+        self.finished.append(self._current(learner))
         self._begin(size)
 
-    def total(self, gradient_terms: float) -> Certificate:
-        certificate = self._current(gradient_terms)
+    def total(self, learner: Any) -> Certificate:
+        """Return the certificate of a learner (`Newton`) over all epochs."""
+        certificate = self._current(learner)
         for epoch in reversed(self.finished):
             certificate = epoch + certificate
         return certificate
 
-    def _current(self, gradient_terms: float) -> Certificate:
-        rows, loss, constant = self._scalars
+    def _current(self, learner: Any) -> Certificate:
+        rows, loss, constant, *_ = (float(value) for value in self._scalars)
         # Both quadratics are minimised by (s H + alpha/2 I) w = s h, s = 1 or 1/2.
         scale = 1.0 if self.exact else 0.5
         matrix = scale * self._H + 0.5 * self.alpha * np.eye(len(self._h))
         L = cholesky(np.asfortranarray(matrix), "H")
         z = solve_lower(L, scale * self._h[:, None])
         w = solve_lower(L, z, transposed=True)[:, 0]
-        penalty = 0.5 * self.alpha * float(w @ w)
         gain = float(z[:, 0] @ z[:, 0])  # by how much w beats 0, with its penalty
         least = constant - gain if self.exact else loss - constant - gain
-        return Certificate(
-            int(rows), float(loss), float(least - penalty), penalty, float(loss - least),
-            0.5 * gradient_terms, exact=self.exact,
-        )  # fmt: skip
+        best = max(least - 0.5 * self.alpha * float(w @ w), 0.0)
+        penalty = max(least, 0.0) - best
+        bounded = learner.eta_is_certified and self._moved_towards(w, learner)
+        bound = 0.5 * learner.regret_terms if bounded else None
+        regret = loss - best - penalty
+        return Certificate(int(rows), loss, best, penalty, regret, bound, exact=self.exact)
+
+    def _moved_towards(self, w: Array, learner: Any) -> bool:
+        """Return whether the projections, taken together, moved the learner's weights towards w."""
+        b, v = learner.b[:, 0], learner.weights[:, 0]
+        terms = learner.regret_terms
+        moved = terms + self._scalars[3] - v @ b - 2.0 * w @ (self._steps - b)
+        sizes = np.abs(w) @ (np.abs(self._steps) + np.abs(b))
+        rounding = 1e-10 * (terms + self._scalars[4] + np.abs(v) @ np.abs(b) + 2.0 * sizes)
+        return bool(moved >= -rounding)
 
     def negate(self) -> None:
         """Turn the sums into those of the negated targets."""
-        self._h = -self._h
+        self._h, self._steps = -self._h, -self._steps
 
     STATE = (
         Numbers("H", ("size", "size"), order="F"),
         Numbers("h", ("size",)),
-        Numbers("scalars", (3,)),
+        Numbers("steps", ("size",)),
+        Numbers("scalars", (5,)),
         Epochs("finished", "finished"),
     )

@@ -47,7 +47,7 @@ from pronk.core.state import (
     Unsaved,
     require,
 )
-from pronk.newton import recurrence
+from pronk.newton import certificate, recurrence
 from pronk.newton.certificate import (
     ROWS,
     TARGETS,
@@ -547,6 +547,26 @@ class Newton(Stateful):
         return float(self._running[recurrence.CLIP])
 
     @property
+    def b(self) -> Array:
+        """b with the open rows, (r, outputs)."""
+        t = self._open
+        return np.asarray(self._b + self._Phi[:t].T @ self._target[:t])
+
+    def learn_with_terms(
+        self, Phi: Array, Y: Array, weights: Array | None
+    ) -> tuple[Array, recurrence.Terms]:
+        """Learn rows; return their predictions (n, 1), and what they add to a certificate."""
+        before, w = self._running.copy(), _ones_or(weights, Y)
+        out = self.learn(Phi, Y, weights)
+        return out, recurrence.gradient_terms(Y[:, 0], out[:, 0], w, self._rule, before)
+
+    @property
+    def eta_is_certified(self) -> bool:
+        """Whether eta was at most the curvature of the loss in all rows so far."""
+        largest = float(self._ledger[certificate.LARGEST_TARGET, 0])
+        return recurrence.eta_is_certified(self._rule, self.running_clip, largest)
+
+    @property
     def regret_terms(self) -> float:
         """Online Newton: sum of g_t' A_t^-1 g_t since the start or restart."""
         return float(self._running[recurrence.GRADIENT_TERMS])
@@ -566,8 +586,8 @@ class Newton(Stateful):
             return self._logistic_certificate()
         if not self.rule.unit:
             raise TypeError("online Newton keeps its certificate in RegretSums")
-        v, t = self.weights[:, output], self._open
-        fit = float(v @ (self._b[:, output] + self._Phi[:t].T @ self._target[:t, output]))
+        v = self.weights[:, output]
+        fit = float(v @ self.b[:, output])
         penalty = self.alpha * float(v @ v)
         column = self._ledger[:, output]
         determinant = self.log_determinant() if bounded else None

@@ -247,6 +247,62 @@ def newton_row(
     return p
 
 
+class Terms(NamedTuple):
+    """What rows add to the sums of a certificate; each (m,)."""
+
+    slope: Array  # g = w l'(p, y)
+    curvature: Array  # c = eta g^2 / w
+    sigma: Array  # that of the loss on [-C, C], over w
+
+
+def gradient_terms(y: Array, p: Array, weights: Array, rule: Array, running: Array) -> Terms:
+    """Return the terms of rows with targets, predictions and weights (m,), as `newton_row` does.
+
+    ``running`` is that before the rows.
+    """
+    terms = Terms(np.zeros(len(y)), np.zeros(len(y)), np.zeros(len(y)))
+    _write_terms(y, p, weights, rule, running, *terms)
+    return terms
+
+
+@compiled
+def _write_terms(
+    y: Array, p: Array, weights: Array, rule: Array, running: Array, slope: Array,
+    curvature: Array, sigma: Array,
+) -> None:  # fmt: skip
+    code, parameter, clip = int(rule[LOSS]), rule[PARAMETER], running[CLIP]
+    for i in range(len(y)):
+        if rule[CLIP_GROWS] != 0.0:
+            clip = max(clip, abs(y[i]))
+        if clip > 0.0:
+            slope[i] = weights[i] * losses.slope(code, parameter, p[i], y[i])
+            row = running[ROWS] + i + 1.0
+            eta = choose_eta(int(rule[ETA_MODE]), rule[ETA], code, parameter, clip, row)
+            curvature[i] = eta * slope[i] * slope[i] / weights[i]
+            sigma[i] = _curvature(code, parameter, clip, y[i]) / weights[i]
+
+
+@compiled
+def _curvature(code: int, parameter: float, clip: float, y: float) -> float:
+    """Return sigma on [-C, C], also for a target beyond C; y = -1 or 1 for margin losses."""
+    beyond = code == losses.SQUARED or code == losses.HUBER
+    return losses.curvature(code, parameter, max(clip, abs(y)) if beyond else clip)
+
+
+def eta_is_certified(rule: Array, clip: float, largest: float) -> bool:
+    """Return whether eta <= sigma for clip and largest |y|, and so for all smaller ones.
+
+    It never is if sigma is 0. Steps of 1 / (L C sqrt t) are larger in the first rows.
+    """
+    mode, code, parameter = int(rule[ETA_MODE]), int(rule[LOSS]), rule[PARAMETER]
+    if clip == 0.0:
+        return True
+    sigma = _curvature(code, parameter, clip, largest)
+    if sigma == 0.0 or mode == ETA_CONVEX:
+        return False
+    return bool(choose_eta(mode, rule[ETA], code, parameter, clip, 1.0) <= sigma)
+
+
 @compiled(fastmath={"contract"})
 def anticipated_margin(f: float, q: float) -> float:
     """Return the root p of p + q tanh(p / 2) = f, for q >= 0.

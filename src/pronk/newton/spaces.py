@@ -70,9 +70,12 @@ class NewtonBank(Stateful):
         out = np.empty((len(Phi), self.outputs))
         for o, learner in enumerate(self.learners):
             y = np.ascontiguousarray(Y[:, o : o + 1])
-            out[:, o : o + 1] = learner.learn(Phi, y, weights)
             if self.sums:
-                self.sums[o].add(Phi, y[:, 0], out[:, o], learner.running_clip, weights)
+                P, terms = learner.learn_with_terms(Phi, y, weights)
+                self.sums[o].add(Phi, y[:, 0], P[:, 0], terms, weights)
+            else:
+                P = learner.learn(Phi, y, weights)
+            out[:, o : o + 1] = P
         return out
 
     def predict(self, Phi: Array) -> Array:
@@ -91,7 +94,7 @@ class NewtonBank(Stateful):
     def restart(self, size: int) -> None:
         for o, learner in enumerate(self.learners):
             if self.sums:
-                self.sums[o].close(learner.regret_terms, size)
+                self.sums[o].close(learner, size)
             learner.restart(size)
 
     def remap(self, matrix: Array) -> None:
@@ -105,7 +108,7 @@ class NewtonBank(Stateful):
             return self.learners[output].certificate()
         if not self.sums:
             raise ValueError("track_regret must be True from the start for a certificate")
-        return self.sums[output].total(self.learners[output].regret_terms)
+        return self.sums[output].total(self.learners[output])
 
     STATE = (
         Parts("learners", "learners", sizes={"size": "size"}),
