@@ -74,7 +74,7 @@ def rest(case, plan, lengths, workers):
             rows = slice(start, min(start + length, ROWS))
             if rows.stop > start:
                 out.append(model._model.learn(X[rows], kept[rows], split))
-                errors.append(out[-1] if model._model.signed else model._model.last_widths)
+                errors.append(out[-1] if model._model.signed else model._model.last_offsets)
             start = rows.stop
     return np.concatenate(out), np.concatenate(errors), model
 
