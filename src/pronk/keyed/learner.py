@@ -198,8 +198,9 @@ class Keyed:
         A call that raises changes nothing. Ctrl-C is deferred to the end of the call, so that all
         keys have learned their rows; a second Ctrl-C is not deferred.
         """
+        levels = None if quantiles is None else tuple(check_levels(quantiles).tolist())
         options = {
-            "interval": interval, "quantiles": quantiles, "sample_weight": sample_weight,
+            "interval": interval, "quantiles": levels, "sample_weight": sample_weight,
             "times": times,
         }  # fmt: skip
         given = {name: value for name, value in options.items() if value is not None}
