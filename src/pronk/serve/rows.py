@@ -530,9 +530,9 @@ def response(
         if values is not None:
             outputs.append(Tensor(name, "FP64", [count], values, {"coverage": spec.coverage}))
     if answer.quantiles is not None:
-        flat = [value for row in answer.quantiles for value in row]
+        data = list(chain.from_iterable(answer.quantiles))
         shape = [count, len(spec.quantiles)]
-        outputs.append(Tensor("quantiles", "FP64", shape, flat, {"levels": spec.quantiles}))
+        outputs.append(Tensor("quantiles", "FP64", shape, data, {"levels": spec.quantiles}))
     if wanted is not None:
         known = {output.name: output for output in outputs}
         outputs = [known.get(name) or _missing(name, count) for name in wanted]
