@@ -183,9 +183,7 @@ missed; smaller is better. The first column is the geometric mean over the ten c
 should be {COVERAGE} in every fifth of the stream.
 
 - **`pronk.Intervals`** needs no window and no rows for calibration, and is narrow where the noise
-  depends on the row (cadata, powerplant). It is symmetric around the prediction: where errors are
-  skewed (bike_hour, flights2001, casp with the linear model), an interval between two quantiles
-  has a better score.
+  depends on the row (cadata, powerplant). Its ends are quantiles, asymmetric where errors are.
 - **river, window** is `RegressionJackknife(model, {COVERAGE}, {FIRST})`: quantiles of the signed
   errors of the last {FIRST} rows, so all rows have the same width at a time. **river, all errors**
   is its default; the estimated quantiles are lost after some very large errors of the forest.

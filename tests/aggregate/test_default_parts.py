@@ -8,13 +8,15 @@ from naive import default as naive
 from pronk import Gaussian, Laplacian, OnlineKernelRegressor
 from pronk.aggregate.baselines import LONGEST, Baselines, Past
 from pronk.aggregate.calibration import (
-    COVERAGES,
+    LEVELS,
     NORMAL,
     SMALLEST_SLOPE,
     STEEPEST_SLOPE,
     ErrorScale,
-    Intervals,
+    Quantiles,
     Temperature,
+    around,
+    ends_of,
     log_squares,
     project_slopes,
 )
@@ -220,7 +222,7 @@ def test_error_clipping_is_its_twin():
     assert np.mean(got[415:] == Y[415:]) > 0.9  # a permanent change is followed
 
 
-# -- error scale and intervals -------------------------------------------------------------------
+# -- error scale and quantiles -------------------------------------------------------------------
 
 
 def test_log_squares_are_their_twin():
@@ -261,24 +263,25 @@ def test_the_error_scale_is_an_awv_forecaster_of_log_squares():
     close(scales.learn(Phi[60:61], P[60:61], Y[60:61]), following, 1e-12)
 
 
-def test_intervals_are_their_twin():
+def test_quantiles_are_their_twin():
     rng = np.random.default_rng(4)
     n = 1300  # more than are held, and their level moves
     P, scales = rng.normal(size=(n, 2)) + np.array([0, 5]), np.exp(rng.normal(size=(n, 2)))
     P += np.arange(n)[:, None] / 400
     Y = P + scales * rng.standard_t(3, size=(n, 2)) * (1 + (np.arange(n)[:, None] > 500) * 9)
+    Y[:, 1] = P[:, 1] + scales[:, 1] * rng.exponential(size=n)  # asymmetric
     Y[[300, 700]] *= 1e5
-    intervals = Intervals(2)
-    intervals.start()
+    quantiles = Quantiles(2)
+    quantiles.start()
     parts = [slice(0, 3), slice(3, 31), slice(31, 400), slice(400, n)]
-    used = np.concatenate([intervals.learn(P[rows], scales[rows], Y[rows]) for rows in parts])
-    R = np.abs(Y - P) / scales
+    used = np.concatenate([quantiles.learn(P[rows], scales[rows], Y[rows]) for rows in parts])
+    R = (Y - P) / scales
     for o in range(2):
-        expected = naive.half_widths(R[:, o], P[:, o], COVERAGES, NORMAL)
+        expected = naive.quantile_offsets(R[:, o], P[:, o], LEVELS, NORMAL)
         close(used[:, :, o], expected * scales[:, [o]], 1e-8)
     assert (np.diff(used, axis=1) >= 0.0).all()
-    following = intervals.half_widths(P[:1], scales[:1], 0.9)
-    close(intervals.learn(P[:1], scales[:1], Y[:1])[:, 8], following, 1e-12)
+    following = quantiles.current(P[:1], scales[:1])
+    close(quantiles.learn(P[:1], scales[:1], Y[:1]), following, 1e-12)
 
 
 def test_predictions_that_are_equal_up_to_rounding_are_in_one_quintile():
@@ -287,33 +290,91 @@ def test_predictions_that_are_equal_up_to_rounding_are_in_one_quintile():
     Y, ones = P + rng.normal(size=P.shape), np.ones(P.shape)
     used = []
     for factor in (np.ones(P.shape), 1.0 + 1e-13 * rng.normal(size=P.shape)):
-        intervals = Intervals(1)
-        intervals.start()
-        used.append(intervals.learn(P * factor, ones, Y + P * factor - P))
-        used.append(intervals.half_widths((P * factor)[:9], ones[:9], 0.9))
+        quantiles = Quantiles(1)
+        quantiles.start()
+        used.append(quantiles.learn(P * factor, ones, Y + P * factor - P))
+        used.append(quantiles.current((P * factor)[:9], ones[:9]))
     close(used[2], used[0])
     close(used[3], used[1])
 
 
 def test_the_deviation_is_the_discounted_root_mean_square():
-    intervals, one = Intervals(1), np.ones((1, 1))
-    intervals.start()
-    intervals.learn(0 * one, one, 3 * one)
-    close(intervals.deviation, [3.0], 1e-12)
-    intervals.learn(0 * one, one, 4 * one)
+    quantiles, one = Quantiles(1), np.ones((1, 1))
+    quantiles.start()
+    quantiles.learn(0 * one, one, 3 * one)
+    close(quantiles.deviation, [3.0], 1e-12)
+    quantiles.learn(0 * one, one, -4 * one)
     keep = 1 - 1 / 1000
-    close(intervals.deviation, [np.sqrt((keep * 9 + 16) / (keep + 1))], 1e-12)
+    close(quantiles.deviation, [np.sqrt((keep * 9 + 16) / (keep + 1))], 1e-12)
 
 
-def test_before_the_first_stage_the_width_is_the_largest_error():
-    intervals = Intervals(1)
+def test_before_the_first_stage_both_ends_are_at_the_largest_error():
+    quantiles = Quantiles(1)
     P, Y = np.zeros((4, 1)), np.array([[1.0], [-3.0], [2.0], [0.0]])
     ones = np.ones((4, 1))
     used = np.concatenate(
-        [intervals.learn(P[:1], ones[:1], Y[:1]), intervals.learn(P[1:], ones[1:], Y[1:])]
+        [quantiles.learn(P[:1], ones[:1], Y[:1]), quantiles.learn(P[1:], ones[1:], Y[1:])]
     )
     assert np.isnan(used[0]).all()  # no error is known yet
-    assert used[1:, 8, 0].tolist() == [1, 3, 3]
+    ends = around(P, used, ends_of(0.9))[:, 0]
+    assert ends[1:].tolist() == [[-1, 1], [-3, 3], [-3, 3]]
+
+
+def test_levels_between_those_that_are_tracked_are_interpolated_and_monotone():
+    rng = np.random.default_rng(6)
+    offsets = np.sort(rng.normal(size=(50, len(LEVELS), 2)), axis=1)
+    P, zero = rng.normal(size=(50, 2)), np.zeros((50, 2))
+    wanted = np.sort(np.concatenate((rng.uniform(0.001, 0.999, 200), LEVELS, LEVELS[:-1] + 1e-15)))
+    found = around(P, offsets, wanted)
+    assert found.shape == (50, 2, len(wanted)) and (np.diff(found) >= 0.0).all()
+    expected = np.interp(wanted, LEVELS, offsets[7, :, 1])
+    close(around(zero, offsets, wanted)[7, 1], expected, 1e-12)
+    assert np.array_equal(around(zero, offsets, LEVELS), np.moveaxis(offsets, 1, 2))
+    assert [ends_of(c).tolist() for c in (0.9, 0.998)] == [[0.05, 0.95], [0.001, 0.999]]
+
+
+def hostile(name, n=20_000):
+    """Return errors of a stream on which quantiles are hard to follow."""
+    rng, t = np.random.default_rng(0), np.arange(n)
+    return {
+        "cauchy": lambda: rng.standard_cauchy(n),
+        "growth": lambda: np.exp(t / 2000) * rng.normal(size=n),
+        "bursts": lambda: np.where(t // 50 % 20 == 0, 100, 1) * rng.normal(size=n),
+        "alternation": lambda: np.where(t % 2, 1.0, -1.0) * (1 + 0.1 * rng.normal(size=n)),
+        "regimes": lambda: np.repeat([1.0, 20.0, 0.1, 5.0], n // 4) * rng.standard_t(2, n),
+        "skew": lambda: rng.exponential(size=n) - 1,
+        "turning skew": lambda: np.where(t < n // 2, 1, -1) * (rng.exponential(size=n) - 1),
+    }[name]()
+
+
+@pytest.mark.parametrize(
+    ("name", "interval", "level"),
+    [
+        ("cauchy", 0.015, 0.015), ("growth", 0.04, 0.02), ("bursts", 0.06, 0.04),
+        ("alternation", 0.01, 0.01), ("regimes", 0.02, 0.015), ("skew", 0.02, 0.015),
+        ("turning skew", 0.02, 0.015),
+    ],
+)  # fmt: skip
+def test_long_run_shares_on_hostile_streams(name, interval, level):
+    """Those of intervals, and those below each quantile."""
+    errors = hostile(name)[:, None]
+    quantiles = Quantiles(1)
+    quantiles.start()
+    used = quantiles.learn(0 * errors, np.ones_like(errors), errors)[:, :, 0]
+    inside = (used[:, ::-1] <= errors) & (errors <= used)
+    upper = slice(len(LEVELS) // 2 + 1, None)
+    assert np.abs(inside.mean(axis=0) - (2 * LEVELS - 1))[upper].max() < interval
+    assert np.abs((errors <= used).mean(axis=0) - LEVELS).max() < level
+
+
+def test_both_ends_follow_skewed_errors():
+    """The ends of a 90 % interval of exponential errors are 0.05 and 3, not -2.3 and 2.3."""
+    errors = np.random.default_rng(1).exponential(size=(6000, 1))
+    quantiles = Quantiles(1)
+    quantiles.start()
+    used = quantiles.learn(0 * errors, np.ones_like(errors), errors)[2000:, :, 0]
+    found = used[:, np.searchsorted(LEVELS, [0.05, 0.5, 0.95])].mean(axis=0)
+    np.testing.assert_allclose(found, [0.05, 0.69, 3.0], rtol=0.1, atol=0.05)
 
 
 # -- probabilities ------------------------------------------------------------------------------

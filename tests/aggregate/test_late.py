@@ -11,7 +11,7 @@ import pronk
 from helpers import sequence
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
-from pronk.aggregate.calibration import COVERAGES, NORMAL, Intervals
+from pronk.aggregate.calibration import LEVELS, NORMAL, UNKNOWN, Quantiles
 from pronk.aggregate.far import FarHead, is_anchor, next_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
@@ -155,15 +155,15 @@ def test_local_experts_learn_rows_as_they_were_predicted(signed):
 
 
 @pytest.mark.parametrize("delay", [1, 9, 70])
-def test_half_widths_learn_from_the_misses_that_were_shown(delay):
+def test_quantiles_learn_from_the_misses_that_were_shown(delay):
     rng = np.random.default_rng(7)
     P, Y, scales = rng.normal(size=(3, 400, 1))
     Y[200:] *= 3
     scales = np.exp(0.3 * scales)
-    twin = naive_late.LateIntervals(COVERAGES, NORMAL, delay)
-    R = np.abs(Y - P) / scales
+    twin = naive_late.LateIntervals(LEVELS, NORMAL, delay)
+    R = (Y - P) / scales
     expected = naive_late.late_pass(P[:, 0], R[:, 0], delay, twin.predict, twin.learn)
-    late, shown = Intervals(1), np.full((400, len(COVERAGES), 1), -1.0)
+    late, shown = Quantiles(1), np.full((400, len(LEVELS), 1), UNKNOWN)
     late.start()
     shown[:delay] = late.current(P[:delay], np.ones((delay, 1)))
     for start, stop in pairwise((0, 1, 3, 50, 51, 400 - delay)):
@@ -172,14 +172,15 @@ def test_half_widths_learn_from_the_misses_that_were_shown(delay):
     close(shown[:, :, 0], expected)
 
 
-def test_a_late_interval_that_was_not_known_counts_as_the_present_one():
-    late, twin = Intervals(1), Intervals(1)
-    shown = np.full((2, len(COVERAGES), 1), -1.0)
+def test_late_quantiles_that_were_not_known_count_as_the_present_ones():
+    late, twin = Quantiles(1), Quantiles(1)
+    unknown = np.full((1, len(LEVELS), 1), UNKNOWN)
+    shown = np.concatenate((unknown, unknown))
     late.start()
     twin.start()
     one = np.ones((1, 1))
     late.learn_late(0 * one, one, 1.5 * one, 0 * one, 1, shown)
-    present = np.concatenate((twin.current(0 * one, one), np.full((1, len(COVERAGES), 1), -1.0)))
+    present = np.concatenate((twin.current(0 * one, one), unknown))
     twin.learn_late(0 * one, one, 1.5 * one, 0 * one, 1, present)
     close(late.current(0 * one, one), twin.current(0 * one, one))
 

@@ -9,7 +9,6 @@ import pytest
 import pronk
 from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor
 from pronk.aggregate import recovery
-from pronk.aggregate.calibration import COVERAGES, Intervals
 from pronk.aggregate.mixture import Mixture
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
@@ -368,17 +367,6 @@ def test_coverage_of_intervals(coverage):
             low, high = learner.predict_interval(fresh, coverage=coverage).T
             found.append(np.mean((low <= answers) & (answers <= high)))
     assert abs(np.mean(found) - coverage) < 0.05
-
-
-def test_the_share_of_misses_for_any_errors():
-    rng = np.random.default_rng(0)
-    sizes = np.repeat([1.0, 20.0, 0.1, 5.0], 5000)
-    errors = (sizes * rng.standard_t(2, 20000))[:, None]
-    intervals = Intervals(1)
-    intervals.start()
-    used = intervals.learn(np.zeros_like(errors), np.ones_like(errors), errors)[:, :, 0]
-    missed = (np.abs(errors) > used).mean(axis=0)
-    assert np.abs(missed - (1 - COVERAGES))[1:].max() < 0.02
 
 
 def test_the_deviation_grows_away_from_the_rows():

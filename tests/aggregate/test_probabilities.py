@@ -141,4 +141,4 @@ def test_many_calls_with_missing_labels():
     learner = OnlineKernelClassifier(experts="few", budget=16, random_state=0)
     for start in range(0, 500, 20):
         learner.predict_then_learn(X[start : start + 20], known[start : start + 20])
-    assert learner.n_seen_ == 250 and len(learner._model.last_widths) == 20
+    assert learner.n_seen_ == 250 and len(learner._model.last_offsets) == 20

@@ -102,6 +102,35 @@ def test_intervals_are_those_of_the_learner(capsys, tmp_path, folder):
     np.testing.assert_allclose(given["low"], expected[:, 0], rtol=0, atol=1e-9)
 
 
+def test_quantiles_are_those_of_the_learner(capsys, tmp_path, folder):
+    file, model, levels = tmp_path / "p.parquet", tmp_path / "model", (0.1, 0.5, 0.95)
+    options = ["-t", "y", "--columns", "a,b", "--quantiles", "0.1,0.5,0.95", "--interval", 0.8]
+    command = ["run", folder / "data.parquet", *options, "--predictions", file, "--save", model]
+    code, out, err = call(capsys, *command, "--json")
+    assert code == 0, err
+    X, table = xs(folder)
+    learner = pronk.make("online-kernel", random_state=0)
+    y = table["y"].to_numpy()
+    found = learner.predict_then_learn(X, y, quantiles=levels)[1]
+    given = read(file)
+    names = ["q0.1", "q0.5", "q0.95"]
+    assert given.column_names == ["row", "y", "prediction", "low", "high", *names]
+    np.testing.assert_array_equal(np.column_stack([given[name] for name in names]), found)
+    np.testing.assert_array_equal(given["low"], given["q0.1"])
+    above = y[2:, None] - found[2:]
+    losses = np.maximum(np.array(levels) * above, (np.array(levels) - 1) * above)
+    summary = json.loads(out)
+    assert summary["metrics"]["pinball"] == pytest.approx(losses.mean(), rel=1e-9)
+    assert summary["metrics"]["crps"] > 0 and summary["interval_score"] > 0
+    arguments = ["predict", model, folder / "data.csv", "--quantiles", "0.3"]
+    code, _, err = call(capsys, *arguments, "-o", tmp_path / "again.csv")
+    assert code == 0, err
+    given = read(tmp_path / "again.csv")
+    assert given.column_names == ["row", "prediction", "q0.3"]
+    expected = learner.predict_quantiles(X, [0.3])[:, 0]
+    np.testing.assert_allclose(given["q0.3"], expected, rtol=0, atol=1e-9)
+
+
 def test_predictions_on_standard_output(capsys, folder):
     options = ["-t", "y", "-a", "fogd", "--columns", "a,b", "--limit", 5]
     code, out, err = call(capsys, "run", folder / "data.csv", *options, "--predictions", "-")
@@ -136,7 +165,11 @@ def test_predict_writes_probabilities(capsys, tmp_path, folder):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["-t", "y", "--interval", "1.5"], ["--interval", "between 0 and 1"]),
+        (["-t", "y", "--interval", "1.5"], ["--interval", "coverage must lie in (0, 0.998]"]),
+        (["-t", "y", "--quantiles", "0.1,2"], ["--quantiles", "[0.001, 0.999], got 2"]),
+        (["-t", "y", "--quantiles", "low"], ["--quantiles: 'low' must be levels"]),
+        (["-t", "kind", "--quantiles", "0.9"], ["--quantiles is for regression"]),
+        (["-t", "y", "--quantiles", "0.9,0.9"], ["--quantiles: a level occurs twice"]),
         (["-t", "kind", "--interval", "0.9"], ["--interval is for regression"]),
         (["-t", "y", "-a", "fogd", "--interval", "0.9"], ["FOGDRegressor has no intervals"]),
         (["-t", "y", "--keep", "id"], ["--keep needs --predictions"]),

@@ -94,12 +94,12 @@ def test_intervals_are_those_of_the_definition():
     expected = naive.intervals(X, X[:, 0], y, scaled, features, InEpochs().block_rows)
     model = pronk.Intervals(Given())
     got = [
-        model.predict_then_learn(X[i:j], y[i:j], interval=0.9)[1]
+        model.predict_then_learn(X[i:j], y[i:j], quantiles=naive.LEVELS)[1]
         for i, j in pairwise([0, 1, 2, 5, 8, 9, 40, 127, 130, 400, n])
     ]
-    half = np.diff(np.concatenate(got))[:, 0] / 2
-    np.testing.assert_allclose(half, expected[:, naive.COVERAGES.index(0.9)], rtol=1e-5, atol=1e-9)
-    assert np.isnan(half[:2]).all()
+    offsets = np.concatenate(got) - X[:, :1]
+    np.testing.assert_allclose(offsets, expected, rtol=1e-5, atol=1e-5)
+    assert np.isnan(offsets[:2]).all()
 
 
 @classifiers

@@ -120,9 +120,69 @@ def test_r2_of_several_outputs():
     assert given == pytest.approx(sk.r2_score(y, forecast.values), rel=1e-12)
 
 
+def quantiles(outputs=None, seed=0):
+    """Quantiles at levels that are not in order, and the interval; unknown in the first rows."""
+    rng = np.random.default_rng(seed)
+    levels = np.array([0.9, 0.05, 0.5, 0.3])
+    shape = (N,) if outputs is None else (N, outputs)
+    y, centre = rng.normal(size=(2, *shape))
+    offsets = np.array([1.2, -1.5, 0.1, -0.4])
+    found = centre[..., None] + offsets
+    found[:2] = np.nan
+    ends = found[..., [1, 0]] * 0.9
+    return y, Forecast(centre, None, None, ends, 0.8, found, levels)
+
+
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_scores_of_quantiles_against_their_definitions(outputs):
+    y, forecast = quantiles(outputs)
+    names = ["pinball", "crps", "interval_score"]
+    scores = fed("regression", y, forecast, names)
+    for given, first in ((scores.values(), 2), (scores.recent(), N - WINDOW)):
+        truth, found = y[first:], forecast.quantiles[first:]
+        losses = {0.0: 0.0, 1.0: 0.0}
+        for k, level in enumerate(forecast.levels):
+            losses[float(level)] = sk.mean_pinball_loss(truth, found[..., k], alpha=level)
+        assert given["pinball"] == pytest.approx(sum(losses.values()) / 4, rel=1e-12)
+        nodes = sorted(losses)
+        crps = 2 * np.trapezoid([losses[node] for node in nodes], nodes)
+        assert given["crps"] == pytest.approx(crps, rel=1e-12)
+        low, high = np.moveaxis(forecast.intervals[first:], -1, 0)
+        outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+        assert given["interval_score"] == pytest.approx(
+            np.mean(high - low + 2 / 0.2 * outside), rel=1e-9
+        )
+
+
+def test_the_crps_of_many_levels_is_that_of_the_distribution():
+    """Of a normal distribution around 0 and y = 1: 0.6024 (Gneiting and Raftery, Eq. 21)."""
+    levels = np.linspace(0.001, 0.999, 999)
+    found = np.quantile(np.random.default_rng(0).normal(size=10**6), levels)[None, :]
+    score = STATISTICS["crps"].running()
+    score.add(np.array([1.0]), Forecast(np.zeros(1), quantiles=found, levels=levels))
+    assert score.value() == pytest.approx(0.6024, abs=0.002)
+
+
+def test_progressive_has_scores_of_quantiles_by_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    Y = X + rng.exponential(size=(300, 2)) * [1, 10]
+    learner = pronk.OnlineKernelRegressor(budget=20, random_state=0)
+    names, levels = ["pinball", "interval_score"], (0.1, 0.5, 0.9)
+    *_, last = progressive(learner, (X, Y), names, quantiles=levels, predictions=True)
+    found = last.forecast.quantiles
+    assert found.shape == (300, 2, 3) and np.isnan(found[0]).all()
+    own = [one["pinball"] for one in last.outputs]
+    assert own[1] > 5 * own[0] and last.metrics["pinball"] == pytest.approx(np.mean(own))
+    with pytest.raises(ValueError, match=r"'crps' needs interval=0\.9 or quantiles"):
+        list(progressive(pronk.OnlineKernelRegressor(), (X, Y), ["crps"]))
+
+
 @pytest.mark.parametrize("name", [n for n in STATISTICS if n not in ("r2", "log_loss")])
 def test_any_cut_gives_the_same_bits(name):
     y, forecast = numbers() if name == "medae" else classes(3)
+    if STATISTICS[name].levels:
+        y, forecast = quantiles()
     whole = STATISTICS[name].running()
     whole.add(y, forecast)
     cut = STATISTICS[name].running()

@@ -208,31 +208,43 @@ def error_scale_targets(errors, window=200, quick_window=20, jump=1.5, reach=1e4
     return np.array(levels), np.array(targets)
 
 
-def half_widths(r, p, coverages, start, rate=0.03, windows=(1000, 20), own=1.5, held=1000, reach=5):
-    """Return half-widths (n, coverages) before each row, in error scales, for one output.
+def quantile_offsets(
+    r, p, levels, start, rate=0.03, windows=(1000, 20), own=1.5, held=1000, reach=5, side=0.3
+):
+    """Return quantiles (n, levels) of the signed errors r before each row, for one output.
 
-    A half-width is at least that of a smaller coverage, and misses are counted with it. An error
-    counts as at most five times the size of recent errors before it.
+    Levels are symmetric around 1/2. Quantiles lie outside those of levels nearer to 1/2, and misses
+    are counted with what is shown. An error counts as at most five times the size of recent errors
+    before it.
     """
+    last, middle = len(levels) - 1, len(levels) // 2
     a, b = np.array(start, dtype=float), np.zeros((5, len(start)))
     edges, used, counted = np.zeros(4), [], []
     size = np.inf
     for t in range(len(r)):
-        counted.append(min(r[t], reach * size or np.inf))
+        counted.append(min(abs(r[t]), reach * size or np.inf))
         ages = np.arange(t, -1, -1)
         size = max(
             np.sqrt(np.average(np.square(counted), weights=(1 - 1 / w) ** ages)) for w in windows
         )
-        level = int(np.sum(p[t] > edges))
-        widths = [max(0.0, *(a + b[level])[: c + 1]) for c in range(len(a))]
-        used.append(widths)
-        count = t + 2.0  # counted from 1
-        for c, coverage in enumerate(coverages):
-            d = max(rate, count**-0.5) * size * ((r[t] > widths[c]) - (1 - coverage))
-            a[c], b[level, c] = a[c] + d, b[level, c] + own * d
+        group = int(np.sum(p[t] > edges))
+        q = a + b[group]
+        shown = [
+            max(q[middle : k + 1]) if k >= middle else min(q[k : middle + 1])
+            for k in range(last + 1)
+        ]
+        used.append(shown)
+        step = max(rate, 0.5 * (t + 2.0) ** -0.5) * size  # rows are counted from 1
+        for k in range(last + 1):  # its own misses, and those of the other end of its interval
+            low, high = sorted((shown[k], shown[last - k]))
+            above, below = float(r[t] > high), float(r[t] < low)
+            share = 2 * min(levels[k], 1 - levels[k])
+            wider = (above + below - share) * np.sign(k - middle)
+            d = step * (wider + side * (above - below))
+            a[k], b[group, k] = a[k] + d, b[group, k] + own * d
         if t < 64 or (t + 1) % 64 == 0:
-            last = sorted(p[: t + 1][-held:])
-            edges = np.array([last[k * len(last) // 5] for k in (1, 2, 3, 4)])
+            recent = sorted(p[: t + 1][-held:])
+            edges = np.array([recent[k * len(recent) // 5] for k in (1, 2, 3, 4)])
             edges = edges + 1e-9 * np.abs(edges)
     return np.array(used)
 

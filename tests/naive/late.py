@@ -144,10 +144,10 @@ class WaitingExperts:
 
 
 class LateIntervals:
-    """Half-widths of one output in error scales whose errors arrive late, by the definition."""
+    """Quantiles of the errors of one output that arrive late, in error scales, by definition."""
 
-    def __init__(self, coverages, normal, delay):
-        self.coverages, self.normal, self.delay = coverages, normal, delay
+    def __init__(self, levels, normal, delay):
+        self.levels, self.normal, self.delay = levels, normal, delay
         self.a, self.b = normal.copy(), np.zeros((5, len(normal)))
         self.edges, self.predictions, self.errors = np.zeros(4), [], []
 
@@ -160,19 +160,26 @@ class LateIntervals:
         return max(np.sqrt(w @ squares / w.sum()) for w in weights)
 
     def predict(self, p):
-        """Return the half-widths at a prediction, twice: they are kept until its error arrives."""
-        own = self.a + self.b[np.sum(p > self.edges)]
-        widths = np.maximum.accumulate(np.maximum(own, 0.0))
-        return widths, widths
+        """Return the quantiles at a prediction, twice: they are kept until its error arrives."""
+        own, middle = self.a + self.b[np.sum(p > self.edges)], len(self.levels) // 2
+        above = np.maximum.accumulate(own[middle:])
+        below = np.minimum.accumulate(own[middle::-1])[::-1]
+        shown = np.concatenate((below[:-1], above))
+        return shown, shown
 
     def learn(self, p, shown, r):
         before, rows = self.size(), len(self.errors) + 1
-        self.errors.append(min(r, 5 * before) if before else r)
+        self.errors.append(np.sign(r) * min(abs(r), 5 * before) if before else r)
         size = self.size()
-        rate = max(0.03, min(1 / np.sqrt(rows + 1), 2 / self.delay))
-        normal = np.where(self.normal > 0, self.normal, 1e-300)  # coverage 0: the size
-        unit = np.where(self.normal > 0, np.clip(shown / normal, 0.1 * size, size), size)
-        step = rate * unit * ((r > shown) - (1 - self.coverages))
+        rate = max(0.03, min(0.5 / np.sqrt(rows + 1), 2 / self.delay))
+        high, normal = np.maximum(shown, shown[::-1]), np.abs(self.normal)
+        low, middle = np.minimum(shown, shown[::-1]), normal == 0
+        half = (high - low) / 2 / np.where(middle, 1.0, normal)
+        unit = np.where(middle, size, np.clip(half, 0.1 * size, size))
+        above, below = 1.0 * (r > high), 1.0 * (r < low)
+        share = 2 * np.minimum(self.levels, 1 - self.levels)
+        wider = (above + below - share) * np.sign(self.normal)
+        step = rate * unit * (wider + 0.3 * (above - below))
         self.a += step
         self.b[np.sum(p > self.edges)] += 1.5 * step
         self.predictions.append(p)

@@ -7,12 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from naive.default import error_scale_targets, half_widths
+from naive.default import error_scale_targets, quantile_offsets
 
 STAGES = (8, 32, 128, 512)
-#: Coverages and the quantiles of |z| exp(-E log z^2 / 2), z normal.
-COVERAGES = [0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99]
-NORMAL = [0.0, 0.601, 1.273, 1.588, 1.956, 2.171, 2.419, 2.717, 3.104, 3.699, 4.391, 4.862]
+#: Levels and the quantiles of z exp(-E log z^2 / 2), z normal.
+LEVELS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5]
+LEVELS += [1 - level for level in LEVELS[-2::-1]]
+NORMAL = [5.831, 4.861, 4.39, 3.698, 3.104, 2.418, 1.956, 1.588, 1.273, 0.99, 0.478, 0.0]
+NORMAL = [-value for value in NORMAL] + NORMAL[-2::-1]
 
 
 def discounted_awv(Phi, targets, window, alpha, block):
@@ -45,7 +47,7 @@ def error_scales(features, p, y, level, size, block):
 
 
 def intervals(X, p, y, scaled, features, block):
-    """Return half-widths (n, coverages) before each row, NaN for the first two.
+    """Return quantiles (n, levels) of the errors before each row, NaN for the first two.
 
     ``scaled(first)`` scales rows by some first rows; ``features(Z, points)`` are kernel features at
     the bandwidth of the first rows; ``block(r)`` is the length of a block.
@@ -62,13 +64,13 @@ def intervals(X, p, y, scaled, features, block):
             block,
         )  # fmt: skip
         scales[first:last] = found[first - 1 :]
-    used = np.full((n, len(COVERAGES)), np.nan)
+    used = np.full((n, len(LEVELS)), np.nan)
     for t in range(2, min(8, n)):  # the largest error so far, without the first row's
-        used[t] = np.abs(y[1:t] - p[1:t]).max()
+        used[t] = np.abs(y[1:t] - p[1:t]).max() * np.sign(np.array(LEVELS) - 0.5)
     if n > 8:
-        used[8:] = half_widths(
-            np.abs(y - p)[8:] / scales[8:], p[8:], COVERAGES, NORMAL
-        ) * scales[8:, None]  # fmt: skip
+        used[8:] = (
+            quantile_offsets((y - p)[8:] / scales[8:], p[8:], LEVELS, NORMAL) * scales[8:, None]
+        )
     return used
 
 

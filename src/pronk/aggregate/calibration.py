@@ -1,4 +1,4 @@
-"""Calibration: the scale of the next error, prediction intervals, class probabilities.
+"""Calibration: the scale of the next error, quantiles and intervals, class probabilities.
 
 **Error scale** (`ErrorScale`): the size of the next error as a function of the row. Errors e of y
 as given, not as clipped for learning, are learned on the logarithmic scale. With v the recent mean
@@ -13,30 +13,36 @@ p is the prediction itself, so that errors that grow with the prediction are rec
 kernel features are those of the first points at the typical bandwidth. 1.5 is four standard
 deviations of k - l on a stationary stream, so the level is stable there and follows a change of all
 errors within about twenty rows. The shape is discounted with a window of 2000 rows. A constant
-factor in s has no effect on the intervals.
+factor in s has no effect on the quantiles.
 
-**Intervals** (`Intervals`): adaptive conformal inference, in the form of quantile tracking. Errors
-are measured in error scales, r = |y - p| / s. For each coverage c the half-width is h s. A
+**Quantiles and intervals** (`Quantiles`): adaptive conformal inference, in the form of quantile
+tracking. Errors are measured in error scales, r = (y - p) / s. The quantile of y at a level tau is
+p + s q, and the interval of coverage c lies between those at (1 - c) / 2 and (1 + c) / 2. A
 prediction lies in one of five groups g, between the quintiles of the last 1000 predictions, which
 are computed every 64 rows:
 
-    h_c = max(0, a_c' + b_gc' for all c' <= c)
-    a_c <- a_c + d,   b_gc <- b_gc + 3/2 d,   d = rate * (size of recent r) * (1{r > h_c} - (1 - c))
+    q_tau = max(a_tau' + b_g,tau' for all tau' from 1/2 to tau),   a minimum for tau < 1/2
+    u = 1{r > q_high},   l = 1{r < q_low}          (the ends of the interval of coverage c)
+    d = rate * (size of recent r) * (3/10 (u - l) +- (u + l - (1 - c)))     (+ for q_high, - q_low)
+    a_tau <- a_tau + d,   b_g,tau <- b_g,tau + 3/2 d
 
-Over any T rows, and over the rows of each group, the share of misses is then 1 - c up to
-O(1 / (rate T)), for any stream. The maximum nests the intervals of all coverages. It changes no
-long-run share: while c has the half-width of a smaller c', both have the same misses, and a_c gains
-rate * size * (c - c') on a_c' per row until it is the larger again.
+Both ends of an interval move together, to the outside after a miss on either side, and with a
+third of that speed both move to the side of the miss. Over any T rows, and over the rows of each
+group, the share of misses is then 1 - c up to O(1 / (rate T)), for any stream, and those above and
+below are equal up to three times as much. The maximum nests the intervals of all coverages. It
+changes no long-run share: while an end has the value of one further inside, both have the same
+misses, and a_tau moves away from a_tau' until it lies outside again.
 
-With a delay (`late`) a miss is that of the half-width that the prediction had, and the size is
-replaced by that half-width in units of a normal error's, between a tenth of the size and the size.
+With a delay (`late`) a miss is that of the quantiles that the prediction had, and the size is
+replaced by half their distance in units of a normal error's, between a tenth of the size and the
+size.
 
 The size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after
 a change, steps are as large as current errors. An r counts there as at most five times the size
 before it, so one outlier makes the steps half as large again for about twenty rows, and a change by
-a factor of 1000 is followed within eighteen. Before the first stage the half-width is the largest
-error so far, and NaN before the first error. The first prediction is made before any target is
-known; its error is not counted.
+a factor of 1000 is followed within eighteen. Before the first stage the ends lie at the largest
+error so far on both sides, and are NaN before the first error. The first prediction is made before
+any target is known; its error is not counted.
 
 **Probabilities** (`Temperature`): two slopes that follow the labels. A margin m on targets +-1
 estimates 2 P(+1) - 1, so p = (1 + m) / 2 is a first estimate of the class's probability. Over the
@@ -62,7 +68,7 @@ Gibbs, Cherian, Candes, "Conformal prediction with conditional guarantees", 2023
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,21 +88,23 @@ from pronk.newton.forecaster import Forecaster
 
 Array = NDArray[np.float64]
 
-# -- intervals --------------------------------------------------------------------------------
+# -- quantiles and intervals ------------------------------------------------------------------
 
-#: Coverages that are tracked; others are interpolated.
-COVERAGES = np.array([0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99])
-#: Quantiles of |z| exp(-E log z^2 / 2) at the coverages, z normal (E log z^2 = -1.27).
-NORMAL = np.array(
-    [0.0, 0.601, 1.273, 1.588, 1.956, 2.171, 2.419, 2.717, 3.104, 3.699, 4.391, 4.862]
-)
+_LOW = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+#: Levels that are tracked, symmetric around 1/2; others are interpolated.
+LEVELS = np.array([*_LOW, 0.5, *(round(1.0 - level, 3) for level in _LOW[::-1])])
+MIDDLE = len(_LOW)
+#: Quantiles of z exp(-E log z^2 / 2) at the levels, z normal (E log z^2 = -1.27).
+_NORMAL = (5.831, 4.861, 4.39, 3.698, 3.104, 2.418, 1.956, 1.588, 1.273, 0.99, 0.478)
+NORMAL = np.array([*(-value for value in _NORMAL), 0.0, *_NORMAL[::-1]])
 #: Windows of the size of recent errors, in rows; the larger size is used.
 ERROR_WINDOWS = (1000.0, 20.0)
 #: An error counts as at most this many times the size of recent errors before it.
 REACH = 5.0
-#: Step of the half-widths, as a share of the size of recent errors.
-RATE = 0.03
-#: Steps of the half-widths of a quintile, relative to those of all rows.
+#: Step of the ends of an interval, as a share of the size of recent errors; its rate over the root
+#: of the number of the first rows; and the part of a step that moves both ends to one side.
+RATE, FIRST_RATE, SIDE = 0.03, 0.5, 0.3
+#: Steps of the quantiles of a quintile, relative to those of all rows.
 QUINTILE_STEP = 1.5
 #: Quintiles of predictions, last predictions whose quantiles are their edges, and rows between two
 #: computations of the edges (every row until then).
@@ -109,20 +117,20 @@ TIE = 1e-9
 SQUARES, ONES = 0, 1
 
 
-class IntervalState(NamedTuple):
+class QuantileState(NamedTuple):
     """Arrays that rows change.
 
     counter   (1,) rows so far, plus 1; 0 before the first stage
     squares   (windows, 2, outputs) discounted sums of r^2 (SQUARES) and of ones (ONES)
-    widths    (coverages, outputs) a_c
-    quintiles (QUINTILES, coverages, outputs) b_gc
+    offsets   (levels, outputs) a_tau
+    quintiles (QUINTILES, levels, outputs) b_g,tau
     edges     (QUINTILES - 1, outputs) edges between the quintiles
     recent    (RECENT, outputs) the last predictions, row t at t modulo RECENT
     """
 
     counter: Array
     squares: Array
-    widths: Array
+    offsets: Array
     quintiles: Array
     edges: Array
     recent: Array
@@ -166,106 +174,126 @@ def recent_size(squares: Array) -> float:
 
 #: Largest r: sums of squares stay finite after constant targets.
 LARGEST_ERROR = 1e100
-#: In place of the half-width of a prediction that had none in error scales.
-UNKNOWN = -1.0
+#: In place of the quantiles of a prediction that had none in error scales.
+UNKNOWN = -1e300
 #: Of late errors: largest rate of the first rows, times the delay; smallest unit of a step, as a
 #: share of the size of recent errors.
 LATE_RATE, SMALLEST_UNIT = 2.0, 0.1
 
 
 @compiled(fastmath={"contract"})
-def widths_at(p: Array, coverages: Array, state: IntervalState, used: Array) -> None:
-    """Write the half-widths at a prediction p (outputs,), in error scales, to ``used``.
+def quantiles_at(p: Array, state: QuantileState, used: Array) -> None:
+    """Write the quantiles of the error at a prediction p (outputs,), in error scales, to ``used``.
 
-    ``used`` is (coverages, outputs).
+    ``used`` is (levels, outputs).
     """
+    middle, count = len(used) // 2, len(used)
     for o in range(p.size):
-        # h_c = max(0, a_c' + b_gc' for c' <= c)
-        own, width = state.quintiles[quintile_of(p[o], state.edges[:, o])], 0.0
-        for c in range(coverages.size):
-            width = max(width, state.widths[c, o] + own[c, o])
-            used[c, o] = width
+        # q_tau = max(a_tau' + b_g,tau' for tau' from 1/2 to tau), a minimum below 1/2
+        own = state.quintiles[quintile_of(p[o], state.edges[:, o])]
+        high = low = state.offsets[middle, o] + own[middle, o]
+        used[middle, o] = high
+        for k in range(middle + 1, count):
+            high = max(high, state.offsets[k, o] + own[k, o])
+            low = min(low, state.offsets[count - 1 - k, o] + own[count - 1 - k, o])
+            used[k, o] = high
+            used[count - 1 - k, o] = low
 
 
 @compiled(fastmath={"contract"})
 def track_error(
-    r: Array, p: Array, shown: Array, delay: int, coverages: Array, state: IntervalState
+    r: Array, p: Array, shown: Array, delay: int, levels: Array, state: QuantileState
 ) -> None:
     """Track the error r (outputs,), in error scales, of a prediction p (outputs,).
 
-    ``shown`` (coverages, outputs) are the half-widths that the prediction had, in error scales. A
-    step shows in the errors ``delay`` rows later: the first steps are then shorter, or half-widths
-    would overshoot, and all are relative to the half-width, or the misses of a burst, in which
-    errors are large, would count more than the rows between bursts.
+    ``shown`` (levels, outputs) are the quantiles that the prediction had, in error scales. A step
+    shows in the errors ``delay`` rows later: the first steps are then shorter, or quantiles would
+    overshoot, and all are relative to the half-width, or the misses of a burst, in which errors are
+    large, would count more than the rows between bursts.
     """
     state.counter[0] += 1.0
     fastest = LATE_RATE / delay if delay else 1.0
-    rate = max(RATE, min(1.0 / np.sqrt(state.counter[0]), fastest))
+    rate = max(RATE, min(FIRST_RATE / np.sqrt(state.counter[0]), fastest))
+    middle, count = len(levels) // 2, len(levels)
     for o in range(r.size):
-        error = min(r[o], LARGEST_ERROR)
-        # r <= 5 size;  squares <- (1 - 1/w) squares + r^2,  ones <- (1 - 1/w) ones + 1
+        error = min(max(r[o], -LARGEST_ERROR), LARGEST_ERROR)
+        # |r| <= 5 size;  squares <- (1 - 1/w) squares + r^2,  ones <- (1 - 1/w) ones + 1
         bound = REACH * recent_size(state.squares[:, :, o])
-        counted = min(error, bound) if bound > 0.0 else error
+        counted = min(abs(error), bound) if bound > 0.0 else error
         for w in range(len(ERROR_WINDOWS)):
             keep = 1.0 - 1.0 / ERROR_WINDOWS[w]
             sums = state.squares[w, :, o]
             sums[SQUARES] = keep * sums[SQUARES] + counted * counted
             sums[ONES] = keep * sums[ONES] + 1.0
         size = recent_size(state.squares[:, :, o])
-        # d = rate * unit * (1{r > h_c} - (1 - c)),  a_c <- a_c + d,  b_gc <- b_gc + 3/2 d
         own = state.quintiles[quintile_of(p[o], state.edges[:, o])]
-        for c in range(coverages.size):
-            missed = 1.0 if error > shown[c, o] else 0.0
+        for k in range(middle, count):
+            # u = 1{r > q_high},  l = 1{r < q_low}
+            # d = rate * unit * (+-(u + l - (1 - c)) + 3/10 (u - l)),  a <- a + d,  b <- b + 3/2 d
+            mirror = count - 1 - k
+            above = 1.0 if error > shown[k, o] else 0.0
+            below = 1.0 if error < shown[mirror, o] else 0.0
             unit = size
-            if delay and NORMAL[c] > 0.0:
-                unit = min(max(shown[c, o] / NORMAL[c], SMALLEST_UNIT * size), size)
-            step = rate * unit * (missed - (1.0 - coverages[c]))
-            state.widths[c, o] += step
-            own[c, o] += QUINTILE_STEP * step
+            if delay and k > middle:
+                half = 0.5 * (shown[k, o] - shown[mirror, o])
+                unit = min(max(half / NORMAL[k], SMALLEST_UNIT * size), size)
+            wider, side = above + below - 2.0 * (1.0 - levels[k]), SIDE * (above - below)
+            if k == middle:
+                wider = 0.0
+            else:
+                step = rate * unit * (side - wider)
+                state.offsets[mirror, o] += step
+                own[mirror, o] += QUINTILE_STEP * step
+            step = rate * unit * (side + wider)
+            state.offsets[k, o] += step
+            own[k, o] += QUINTILE_STEP * step
         row = int(state.counter[0]) - 2  # counted from the first stage
         track_prediction(p[o], row, state.edges[:, o], state.recent[:, o])
 
 
 @compiled(unroll=False)
-def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, used: Array) -> None:
+def track_errors(R: Array, P: Array, levels: Array, state: QuantileState, used: Array) -> None:
     """Track errors R (n, outputs), in error scales, of predictions P (n, outputs).
 
-    The half-widths before each row go to ``used`` (n, coverages, outputs), in error scales.
+    The quantiles before each row go to ``used`` (n, levels, outputs), in error scales.
     """
     for t in range(R.shape[0]):
-        widths_at(P[t], coverages, state, used[t])
-        track_error(R[t], P[t], used[t], 0, coverages, state)
+        quantiles_at(P[t], state, used[t])
+        track_error(R[t], P[t], used[t], 0, levels, state)
 
 
 @compiled()
 def track_late_errors(
-    R: Array, P: Array, later: Array, delay: int, coverages: Array, state: IntervalState,
-    widths: Array,
+    R: Array, P: Array, later: Array, delay: int, levels: Array, state: QuantileState,
+    offsets: Array,
 ) -> None:  # fmt: skip
     """Track errors R of earlier predictions P, each arriving after a ``later`` prediction.
 
-    R, P and ``later`` are (n, outputs). ``widths`` (delay + n, coverages, outputs), in error
-    scales, has the half-widths that the earlier predictions had, from row 0 on; those of the later
-    ones are written from row ``delay`` on. UNKNOWN stands for the present half-widths.
+    R, P and ``later`` are (n, outputs). ``offsets`` (delay + n, levels, outputs), in error scales,
+    has the quantiles that the earlier predictions had, from row 0 on; those of the later ones are
+    written from row ``delay`` on. UNKNOWN stands for the present quantiles.
     """
-    now = np.empty(widths.shape[1:])
+    now = np.empty(offsets.shape[1:])
     for t in range(R.shape[0]):
-        widths_at(later[t], coverages, state, widths[delay + t])
-        shown = widths[t]
+        quantiles_at(later[t], state, offsets[delay + t])
+        shown = offsets[t]
         if shown[0, 0] == UNKNOWN:
-            widths_at(P[t], coverages, state, now)
+            quantiles_at(P[t], state, now)
             shown = now
-        track_error(R[t], P[t], shown, delay, coverages, state)
+        track_error(R[t], P[t], shown, delay, levels, state)
 
 
-class Intervals(Stateful):
-    """Half-widths per coverage, output and quintile of the predictions, in error scales."""
+class Quantiles(Stateful):
+    """Quantiles of the error per level, output and quintile of the predictions, in error scales.
+
+    What the methods return are offsets: quantiles of y minus the prediction.
+    """
 
     def __init__(self, outputs: int) -> None:
         self._counter = np.zeros(1)
         self._squares = np.zeros((len(ERROR_WINDOWS), 2, outputs))
-        self._widths = np.zeros((len(COVERAGES), outputs))
-        self._quintiles = np.zeros((QUINTILES, len(COVERAGES), outputs))
+        self._offsets = np.zeros((len(LEVELS), outputs))
+        self._quintiles = np.zeros((QUINTILES, len(LEVELS), outputs))
         self._edges = np.zeros((QUINTILES - 1, outputs))
         self._recent = np.zeros((RECENT, outputs))
 
@@ -273,88 +301,85 @@ class Intervals(Stateful):
         """Start tracking with the quantiles of a normal error whose mean log square is 0."""
         self._counter[:] = 1.0
         self._squares[:] = 0.0
-        self._widths[:] = NORMAL[:, None]
+        self._offsets[:] = NORMAL[:, None]
 
     def learn(self, P: Array, scales: Array, Y: Array) -> Array:
-        """Track the errors of targets Y as given; return the half-widths before each row.
+        """Track the errors of targets Y as given; return the offsets before each row.
 
-        P, ``scales`` and Y are (n, outputs); the half-widths are (n, coverages, outputs).
+        P, ``scales`` and Y are (n, outputs); the offsets are (n, levels, outputs).
         """
-        R = np.abs(Y - P) / scales
-        used = np.empty((len(P), *self._widths.shape))
+        R = (Y - P) / scales
+        used = np.empty((len(P), *self._offsets.shape))
         if self._counter[0] == 0.0:
             # Until then the ones of the first window count the errors.
             known = self._squares[0, ONES] + np.arange(len(P))[:, None]
-            largest = np.maximum.accumulate(np.vstack((self._widths[:1], R)))
-            used[:] = np.where(known > 0.0, largest[:-1], np.nan)[:, None]
-            self._widths[:] = largest[-1]
+            largest = np.maximum.accumulate(np.vstack((self._offsets[-1:], np.abs(R))))
+            used[:] = _both_sides(np.where(known > 0.0, largest[:-1], np.nan))
+            self._offsets[:] = _both_sides(largest[-1:])[0]
             self._squares[0, ONES] += len(P)
         else:
-            track_errors(R, np.ascontiguousarray(P), COVERAGES, self._state, used)
+            track_errors(R, np.ascontiguousarray(P), LEVELS, self._state, used)
             used *= scales[:, None]
         return used
 
     @property
-    def _state(self) -> IntervalState:
-        return IntervalState(
-            self._counter, self._squares, self._widths, self._quintiles, self._edges, self._recent
+    def _state(self) -> QuantileState:
+        return QuantileState(
+            self._counter, self._squares, self._offsets, self._quintiles, self._edges, self._recent
         )
 
     def learn_late(
-        self, P: Array, scales: Array, Y: Array, later: Array, delay: int, widths: Array
+        self, P: Array, scales: Array, Y: Array, later: Array, delay: int, offsets: Array
     ) -> None:
         """Track the errors of targets Y, each of which arrives after a later row is predicted.
 
-        P and ``scales`` are of the rows whose targets arrive, all (n, outputs). ``widths`` (delay +
-        n, coverages, outputs), in error scales, has the half-widths that these rows had, and from
-        row ``delay`` on gets those of the ``later`` rows (n, outputs).
+        P and ``scales`` are of the rows whose targets arrive, all (n, outputs). ``offsets`` (delay
+        + n, levels, outputs), in error scales, has the offsets that these rows had, and from row
+        ``delay`` on gets those of the ``later`` rows (n, outputs).
         """
-        R = np.abs(Y - P) / scales
+        R = (Y - P) / scales
         P, later = np.ascontiguousarray(P), np.ascontiguousarray(later)
-        track_late_errors(R, P, later, delay, COVERAGES, self._state, widths)
+        track_late_errors(R, P, later, delay, LEVELS, self._state, offsets)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of coverages and outputs."""
-        return len(COVERAGES), self._widths.shape[1]
+        """Numbers of levels and outputs."""
+        return len(LEVELS), self._offsets.shape[1]
 
     @property
     def tracked(self) -> bool:
-        """Whether half-widths are in error scales."""
+        """Whether offsets are in error scales."""
         return self._counter[0] > 0.0
 
     def current(self, P: Array, scales: Array) -> Array:
-        """Return current half-widths (n, coverages, outputs) at predictions P (n, outputs)."""
+        """Return current offsets (n, levels, outputs) at predictions P (n, outputs)."""
         if self._counter[0] == 0.0:
-            return np.tile(self._widest_so_far(), (len(P), len(COVERAGES), 1))
-        out = np.empty((len(P), *self._widths.shape))
+            return np.tile(_both_sides(self._largest_so_far()[None, :]), (len(P), 1, 1))
+        out = np.empty((len(P), *self._offsets.shape))
         for o in range(P.shape[1]):
             quintiles = np.searchsorted(self._edges[:, o], P[:, o])
-            widths = self._widths[:, o] + self._quintiles[quintiles, :, o]
-            out[:, :, o] = np.maximum.accumulate(np.maximum(widths, 0.0), axis=1)
+            own = self._offsets[:, o] + self._quintiles[quintiles, :, o]
+            out[:, MIDDLE:, o] = np.maximum.accumulate(own[:, MIDDLE:], axis=1)
+            out[:, MIDDLE::-1, o] = np.minimum.accumulate(own[:, MIDDLE::-1], axis=1)
         return np.asarray(out * scales[:, None])
 
     @property
     def deviation(self) -> Array:
         """Root mean square of recent errors, in error scales, per output."""
         if self._counter[0] == 0.0:
-            return self._widest_so_far()
+            return self._largest_so_far()
         sums, counts = self._squares[0, SQUARES], self._squares[0, ONES]
         return np.asarray(np.sqrt(sums / np.maximum(counts, 1.0)))
 
-    def half_widths(self, P: Array, scales: Array, coverage: float) -> Array:
-        """Return current half-widths (n, outputs) at predictions P with error scales ``scales``."""
-        return at_coverage(self.current(P, scales), coverage)
-
-    def _widest_so_far(self) -> Array:
+    def _largest_so_far(self) -> Array:
         """Return the largest error per output before the first stage, NaN before any error."""
-        return np.where(self._squares[0, ONES] > 0.0, self._widths[0], np.nan)
+        return np.where(self._squares[0, ONES] > 0.0, self._offsets[-1], np.nan)
 
     STATE = (
         Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
         Numbers("squares", (len(ERROR_WINDOWS), 2, "outputs"), low=0.0),
-        Numbers("widths", (len(COVERAGES), "outputs")),
-        Numbers("quintiles", (QUINTILES, len(COVERAGES), "outputs")),
+        Numbers("offsets", (len(LEVELS), "outputs")),
+        Numbers("quintiles", (QUINTILES, len(LEVELS), "outputs")),
         Numbers("edges", (QUINTILES - 1, "outputs")),
         Numbers("recent", (RECENT, "outputs")),
     )
@@ -363,25 +388,62 @@ class Intervals(Stateful):
         require((np.diff(self._edges, axis=0) >= 0.0).all(), "edges are not in order")
 
 
+def _both_sides(errors: Array) -> Array:
+    """Return offsets (n, levels, outputs) of these sizes (n, outputs) on both sides of 0."""
+    return np.asarray(np.sign(LEVELS - 0.5)[:, None] * errors[:, None, :])
+
+
 def check_coverage(coverage: float) -> None:
-    """Raise if a coverage is not one that is tracked or lies between two that are."""
-    if not 0.0 < coverage <= COVERAGES[-1]:
-        raise ValueError(f"coverage must lie in (0, {COVERAGES[-1]}], got {coverage!r}")
+    """Raise if a coverage is not between those that are tracked."""
+    largest = LEVELS[-1] - LEVELS[0]
+    if not 0.0 < coverage <= largest:
+        raise ValueError(f"coverage must lie in (0, {largest:g}], got {coverage!r}")
 
 
-def around(P: Array, half: Array) -> Array:
-    """Return intervals (.., 2) around predictions P with half-widths of the same shape."""
-    return np.stack((P - half, P + half), axis=-1)
+def ends_of(coverage: float) -> Array:
+    """Return the levels of both ends of an interval; raise for a coverage that is not tracked."""
+    check_coverage(coverage)
+    return np.round([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage], 12)
 
 
-def at_coverage(widths: Array, coverage: float) -> Array:
-    """Interpolate half-widths (n, coverages, outputs) at a coverage; return (n, outputs)."""
-    place = int(np.searchsorted(COVERAGES, coverage))
-    if COVERAGES[place] == coverage:
-        return widths[:, place]
-    low, high = COVERAGES[place - 1], COVERAGES[place]
-    share = (coverage - low) / (high - low)
-    return np.asarray((1.0 - share) * widths[:, place - 1] + share * widths[:, place])
+def check_levels(quantiles: Any) -> Array:
+    """Return levels (q,) as an array; raise if one is not between those that are tracked."""
+    try:
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+    except (TypeError, ValueError):
+        levels = np.empty(0)
+    low, high = LEVELS[0], LEVELS[-1]
+    if levels.ndim != 1 or not len(levels):
+        raise ValueError(f"quantiles must be levels such as (0.1, 0.5, 0.9), got {quantiles!r}")
+    outside = levels[~((levels >= low) & (levels <= high))]
+    if len(outside):
+        raise ValueError(f"quantiles must lie in [{low:g}, {high:g}], got {outside[0]:g}")
+    return levels
+
+
+def requested_levels(interval: float | None, quantiles: Any) -> Array | None:
+    """Return the levels of an interval or of quantiles, None for neither; raise for both."""
+    if interval is not None and quantiles is not None:
+        raise ValueError(
+            "interval and quantiles are alternatives: the interval 0.9 is quantiles=(0.05, 0.95)"
+        )
+    if interval is not None:
+        return ends_of(interval)
+    return None if quantiles is None else check_levels(quantiles)
+
+
+def around(P: Array, offsets: Array, levels: Array) -> Array:
+    """Return quantiles (n, outputs, q) of y at levels (q,), interpolated between those tracked.
+
+    P (n, outputs) are predictions and ``offsets`` (n, LEVELS, outputs) those of `Quantiles`.
+    """
+    place = np.clip(np.searchsorted(LEVELS, levels), 1, len(LEVELS) - 1)
+    share = (levels - LEVELS[place - 1]) / (LEVELS[place] - LEVELS[place - 1])
+    offsets = np.moveaxis(offsets, 1, 2)
+    low, high = offsets[..., place - 1], offsets[..., place]
+    # Monotone in the level also after rounding, and exact at the levels that are tracked.
+    between = np.minimum(low + share * (high - low), high)
+    return np.asarray(P[..., None] + np.where(share == 1.0, high, between))
 
 
 # -- error scale ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ start of the stream, so the cut into calls changes nothing. With a delay (`late`
 weights and the decisions read errors once their targets have arrived. The challenger's local
 experts may use half the memory of the incumbent's until it replaces the incumbent.
 
-Intervals and probabilities follow the final prediction and targets as given.
+Quantiles and probabilities follow the final prediction and targets as given.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.calibration import COVERAGES, SUREST, UNKNOWN, Intervals
+from pronk.aggregate.calibration import LEVELS, SUREST, UNKNOWN, Quantiles, around
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
@@ -157,7 +157,7 @@ class RecoveringKernel(Stateful):
     ) -> None:  # fmt: skip
         self.delay = delay
         self._late = np.empty((3, 0, outputs))  # P, scales, Y of rows that wait for their targets
-        self._late_widths = np.empty((0, len(COVERAGES), outputs))  # theirs, in error scales
+        self._late_offsets = np.empty((0, len(LEVELS), outputs))  # their quantiles, in error scales
         self.columns, self.outputs, self.signed = columns, outputs, signed
         self.memory = memory
         self._make = partial(
@@ -171,9 +171,9 @@ class RecoveringKernel(Stateful):
         self._log = np.zeros((0, 6))
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
         self._set_detector()
-        self.intervals = Intervals(outputs)
+        self.quantiles = Quantiles(outputs)
         self.probabilities = Probabilities(outputs, columns, delay) if signed else None
-        self.last_widths = np.empty((0, 0, outputs))
+        self.last_offsets = np.empty((0, 0, outputs))
         self._rows = 0
         self._started = 0  # first row of the incumbent
         self._base: Base | None = None
@@ -363,7 +363,7 @@ class RecoveringKernel(Stateful):
         ]  # fmt: skip
 
     def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
-        """Track the errors of predictions; keep the half-widths before each row.
+        """Track the errors of predictions; keep the quantiles before each row.
 
         With a delay the errors are those of the predictions whose targets arrive.
         """
@@ -377,15 +377,15 @@ class RecoveringKernel(Stateful):
         if self.signed:
             self._rows += count
             return
-        # Half-widths of all rows in error scales: errors are compared with those of their rows.
-        early, tracked = len(P) - count, self.intervals.tracked
-        shape = len(P), *self.intervals.shape
-        shown = np.concatenate((self._late_widths, np.full(shape, UNKNOWN))) if delay else None
-        widths = np.empty(shape)
+        # Quantiles of all rows in error scales: errors are compared with those of their rows.
+        early, tracked = len(P) - count, self.quantiles.tracked
+        shape = len(P), *self.quantiles.shape
+        shown = np.concatenate((self._late_offsets, np.full(shape, UNKNOWN))) if delay else None
+        offsets = np.empty(shape)
         if early:
-            widths[:early] = self.intervals.current(P[:early], scales[:early])
+            offsets[:early] = self.quantiles.current(P[:early], scales[:early])
             if tracked and shown is not None:
-                shown[delay - early : delay] = widths[:early] / scales[:early, None]
+                shown[delay - early : delay] = offsets[:early] / scales[:early, None]
         start = 0
         # Errors of predictions made before any target are not counted; after eight more rows
         # errors are in units of the error scale.
@@ -397,20 +397,20 @@ class RecoveringKernel(Stateful):
             later = slice(early + rows.start, early + rows.stop)
             own = old_P[rows], old_scales[rows], old_Y[rows]
             if self._rows < first:
-                widths[later] = np.nan
-            elif shown is None or not self.intervals.tracked:
-                widths[later] = self.intervals.learn(*own)
+                offsets[later] = np.nan
+            elif shown is None or not self.quantiles.tracked:
+                offsets[later] = self.quantiles.learn(*own)
             else:
                 part = shown[rows.start : rows.stop + delay]
-                self.intervals.learn_late(*own, P[later], delay, part)
-                widths[later] = part[delay:] * scales[later, None]
+                self.quantiles.learn_late(*own, P[later], delay, part)
+                offsets[later] = part[delay:] * scales[later, None]
             self._rows += rows.stop - start
             if self._rows == first + STAGES[0] - 1:
-                self.intervals.start()  # from now on in units of the error scale
+                self.quantiles.start()  # from now on in units of the error scale
             start = rows.stop
-        self.last_widths = widths
+        self.last_offsets = offsets
         if shown is not None:
-            self._late_widths = shown[count:].copy()
+            self._late_offsets = shown[count:].copy()
 
     # -- rolling back a call ----------------------------------------------------------------------
 
@@ -487,30 +487,31 @@ class RecoveringKernel(Stateful):
         header = Header(self.outputs, scaled, tuple(one for one in readers if one is not None))
         return out, Record(header, np.hstack([P, scales, last, *parts]))
 
-    def half_widths(
-        self, X: Array, coverage: float, ahead: bool | None = None
-    ) -> tuple[Array, Array]:
-        """Return predictions and half-widths of their intervals, (n, outputs)."""
+    def predict_quantiles(self, X: Array, levels: Array, ahead: bool | None = None) -> Array:
+        """Return quantiles (n, outputs, q) at levels (q,); those of rows far ahead are symmetric.
+
+        Rows are those of `predict`.
+        """
         following = self._following(len(X), ahead)
         near, far = X[:following], X[following:]
         parts = []
         if len(near) or not len(X):
             P, scales = self._predict(near)
-            parts.append((P, self.intervals.half_widths(P, scales, coverage)))
+            parts.append(around(P, self.quantiles.current(P, scales), levels))
         if len(far):
             P = self.incumbent.predict_far(far)
-            parts.append((P, self.incumbent.far_half_widths(len(P), coverage)))
-        predictions, widths = zip(*parts, strict=True)
-        return np.concatenate(predictions), np.concatenate(widths)
+            half = [self.incumbent.far_half_widths(len(P), abs(2.0 * q - 1.0)) for q in levels]
+            parts.append(P[..., None] + np.sign(levels - 0.5) * np.stack(half, axis=-1))
+        return np.concatenate(parts)
 
-    def current_widths(self, X: Array) -> Array:
-        """Return the half-widths (n, coverages, outputs) of rows that may come next; 0 for labels.
+    def current_offsets(self, X: Array) -> Array:
+        """Return the offsets (n, levels, outputs) of rows that may come next; 0 for labels.
 
         NaN before any error is known.
         """
         if self.signed:
-            return np.zeros((len(X), *self.last_widths.shape[1:]))
-        return self.intervals.current(*self._predict(X))
+            return np.zeros((len(X), *self.last_offsets.shape[1:]))
+        return self.quantiles.current(*self._predict(X))
 
     def deviation(self, X: Array, ahead: bool | None = None) -> Array:
         """Return the standard deviation of y around each prediction, (n, outputs)."""
@@ -518,7 +519,7 @@ class RecoveringKernel(Stateful):
         near, rest = X[:following], len(X) - following
         if not following and rest:
             return self.incumbent.far_deviation(rest)
-        scales = self._predict(near)[1] * self.intervals.deviation
+        scales = self._predict(near)[1] * self.quantiles.deviation
         variance = self.incumbent.variance(near)
         if self.trial is not None and (w := self.trial.weight):
             variance = (1.0 - w) * variance + w * self.trial.challenger.variance(near)
@@ -553,7 +554,7 @@ class RecoveringKernel(Stateful):
         assert isinstance(self.detector, LabelWindow)
         self.detector.seen_labels = remapped_labels(self.detector.seen_labels, matrix)
         self._late = recombined(self._late, matrix)
-        self._late_widths = recombined(self._late_widths, matrix)
+        self._late_offsets = recombined(self._late_offsets, matrix)
         if self.probabilities is not None:
             self.probabilities.remap(matrix)
 
@@ -566,17 +567,15 @@ class RecoveringKernel(Stateful):
         Part("clock", "clock", make="_new_clock"),
         Part("incumbent", "incumbent"),
         Numbers("late", (3, "late", "outputs"), written="replaced"),
-        Numbers(
-            "late_widths", ("widths", len(COVERAGES), "outputs"), low=UNKNOWN, written="replaced"
-        ),
+        Numbers("late_offsets", ("offsets", len(LEVELS), "outputs"), written="replaced"),
         Part("detector", "detector"),
         Part("trial", "trial", make="_new_trial"),
         Numbers("log", ("entries", 6), low=0.0, written="replaced"),
         Numbers("outcomes", (len(OUTCOMES),), whole=True, low=0, high=2**53),
-        Part("intervals", "intervals", sizes={"outputs": "followed"}),
+        Part("quantiles", "quantiles", sizes={"outputs": "followed"}),
         Part("probabilities", "probabilities", sizes={"outputs": "outputs"}),
         Unsaved("outputs"),
-        Unsaved("last_widths"),
+        Unsaved("last_offsets"),
     )
 
     def _load(self, state: Any) -> Sizes:
@@ -588,12 +587,12 @@ class RecoveringKernel(Stateful):
         return Clock()
 
     def _restored(self, sizes: Sizes) -> None:
-        # With labels the intervals are never used.
+        # With labels the quantiles are never used.
         require(
-            self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
+            self.signed or sizes["followed"] == self.outputs, "quantiles do not fit the outputs"
         )
         waiting = 0 if self.signed else sizes["late"]
-        require(sizes["widths"] == waiting, "late_widths has other rows than late")
+        require(sizes["offsets"] == waiting, "late_offsets has other rows than late")
         predicted = self.predicted
         rows = predicted - self._started
         require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")

@@ -287,6 +287,16 @@ def refuse_choices(because: str, given: Mapping[str, Any]) -> None:
             )
 
 
+def read_levels(text: str | None) -> tuple[float, ...] | None:
+    """Read the levels of `--quantiles`."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise CommandError(f"--quantiles: {text!r} must be levels such as 0.1,0.5,0.9") from None
+
+
 #: What the predictions contain.
 PREDICTIONS = {
     "interval": option(
@@ -294,6 +304,13 @@ PREDICTIONS = {
         float,
         "Add prediction intervals that contain y with this probability, such as 0.9.",
         "SHARE",
+    ),
+    "quantiles": option(
+        OUTPUT,
+        str,
+        "Add quantiles of y at these levels, such as 0.1,0.5,0.9.",
+        "LEVELS",
+        value=read_levels,
     ),
     "probabilities": switch_off(OUTPUT, "Leave out class probabilities."),
 }

@@ -20,6 +20,7 @@ from pronk.cli.predictions import (
     StandardOutput,
     check_ending,
     check_interval,
+    check_quantiles,
 )
 from pronk.cli.scale_out import KeyedRun
 from pronk.cli.screen import CommandError
@@ -38,6 +39,7 @@ def predict_file(
     *,
     output: Path | None,
     interval: float | None,
+    quantiles: tuple[float, ...] | None,
     probabilities: bool,
     as_json: bool,
 ) -> None:
@@ -54,6 +56,7 @@ def predict_file(
     task = task_of(model)
     labels = task == "classification"
     check_interval(interval, task, model)
+    check_quantiles(quantiles, task, model)
     stream = open_for_model(model, path, reading, as_given=True)
     scored = stream.target is not None
     shares = labels and probabilities and not keyed and has_probabilities(model)
@@ -61,12 +64,13 @@ def predict_file(
         _kind(model, stream) if labels else stream.target_type,
         targets=scored,
         intervals=interval is not None,
+        quantiles=quantiles or (),
         probabilities=shares,
         classes=model.classes_ if shares else None,
         kept=stream.kept_types(),
         names=target_names(model, stream),
     )
-    adapter = BlockAdapter(model, labels, shares, interval, ahead=None)
+    adapter = BlockAdapter(model, labels, shares, interval, None, quantiles)
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:

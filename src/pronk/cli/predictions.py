@@ -1,10 +1,10 @@
 """Predictions, written to a file or to standard output during a run.
 
-    row, the columns of --keep, y, prediction, low, high, p_CLASS, ..
+    row, the columns of --keep, y, prediction, low, high, q0.1, .., p_CLASS, ..
 
-Column y exists if the stream has a target, low and high with --interval, and a column p_CLASS per
-class if the learner has probabilities. Several targets have their own columns, y_NAME,
-prediction_NAME, ..
+Column y exists if the stream has a target, low and high with --interval, a column qLEVEL per level
+of --quantiles, and a column p_CLASS per class if the learner has probabilities. Several targets
+have their own columns, y_NAME, prediction_NAME, ..
 
 CSV and NDJSON files grow, so a resumed run truncates them to the position in its snapshot. A
 Parquet file cannot grow: a run with checkpoints writes its rows to a spool beside it (an Arrow
@@ -25,11 +25,12 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
+from pronk.aggregate.calibration import check_coverage, check_levels
 from pronk.cli.outputs import AppendedFile, csv_lines, json_lines
 from pronk.cli.screen import CommandError
 from pronk.core.state import require
 from pronk.data.opening import NDJSON, PARQUET
-from pronk.evaluate.models import Forecast, has_intervals
+from pronk.evaluate.models import Forecast, has_quantiles
 
 ENDINGS = (".csv", *NDJSON, *PARQUET)
 #: The file name of standard output.
@@ -46,6 +47,7 @@ class PredictionColumns:
     kind : the Arrow type of targets and predictions
     targets : whether there is a column y
     intervals : whether there are columns low and high
+    quantiles : levels with a column of quantiles
     classes : classes with a column of probabilities; None for those known after the first block
     probabilities : whether there are columns of probabilities
     kept : names and types of the columns of --keep
@@ -58,6 +60,7 @@ class PredictionColumns:
         *,
         targets: bool = True,
         intervals: bool = False,
+        quantiles: Sequence[float] = (),
         probabilities: bool = False,
         classes: NDArray[Any] | None = None,
         kept: dict[str, pa.DataType] | None = None,
@@ -67,6 +70,7 @@ class PredictionColumns:
         self.names = list(names)
         self.targets = targets
         self.intervals = intervals
+        self.quantiles = [f"q{level:g}" for level in quantiles]
         self.probabilities = probabilities
         self.classes = classes
         self.kept = {name: _plain_type(kind) for name, kind in (kept or {}).items()}
@@ -87,6 +91,8 @@ class PredictionColumns:
         if self.intervals:
             ends = zip(self._columns("low"), self._columns("high"), strict=True)
             fields += [(name, pa.float64()) for pair in ends for name in pair]
+        each = zip(*map(self._columns, self.quantiles), strict=True)
+        fields += [(name, pa.float64()) for names in each for name in names]
         if self.probabilities:
             assert self.classes is not None
             fields += [(f"p_{_word(label)}", pa.float64()) for label in self.classes.tolist()]
@@ -97,7 +103,8 @@ class PredictionColumns:
 
     @property
     def _own(self) -> set[str]:
-        return {"row", *(name for one in _OWN[1:] for name in self._columns(one))}
+        own = [*_OWN[1:], *self.quantiles]
+        return {"row", *(name for one in own for name in self._columns(one))}
 
     def batch(
         self, start: int, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None
@@ -113,6 +120,10 @@ class PredictionColumns:
             assert forecast.intervals is not None
             ends = forecast.intervals.reshape(len(forecast), -1).T
             columns += [pa.array(end, from_pandas=True) for end in ends]  # NaN: no interval yet
+        if self.quantiles:
+            assert forecast.quantiles is not None
+            found = forecast.quantiles.reshape(len(forecast), -1).T
+            columns += [pa.array(one, from_pandas=True) for one in found]
         if self.probabilities:
             assert forecast.classes is not None
             if self.classes is None:
@@ -289,17 +300,36 @@ class Kept:
 
 
 def check_interval(interval: float | None, task: str, model: Any) -> None:
-    """Raise if a model has no intervals."""
+    """Raise if a model has no intervals, or not of this coverage."""
     if interval is None:
         return
-    if not 0.0 < interval < 1.0:
-        raise CommandError(f"--interval: {interval:g} must lie between 0 and 1, such as 0.9")
+    try:
+        check_coverage(interval)
+    except ValueError as error:
+        raise CommandError(f"--interval: {error}") from None
+    _check_regressor("--interval", "intervals", task, model)
+
+
+def check_quantiles(quantiles: Sequence[float] | None, task: str, model: Any) -> None:
+    """Raise if a model has no quantiles, or not at these levels."""
+    if quantiles is None:
+        return
+    try:
+        check_levels(quantiles)
+    except ValueError as error:
+        raise CommandError(f"--quantiles: {error}") from None
+    if len(set(quantiles)) < len(quantiles):
+        raise CommandError("--quantiles: a level occurs twice; give each once")
+    _check_regressor("--quantiles", "quantiles", task, model)
+
+
+def _check_regressor(option: str, what: str, task: str, model: Any) -> None:
     if task == "classification":
-        raise CommandError("--interval is for regression; a classifier returns probabilities")
-    if not has_intervals(model):
+        raise CommandError(f"{option} is for regression; a classifier returns probabilities")
+    if not has_quantiles(model):
         learner = getattr(model, "learner", model)
         raise CommandError(
-            f"--interval: {type(learner).__name__} has no intervals; the default learner has"
+            f"{option}: {type(learner).__name__} has no {what}; the default learner has"
         )
 
 

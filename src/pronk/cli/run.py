@@ -25,7 +25,13 @@ from pronk.cli.models import (
     saved_model,
 )
 from pronk.cli.outputs import check_metrics_ending, check_outputs
-from pronk.cli.predictions import STANDARD_OUTPUT, StandardOutput, check_ending, check_interval
+from pronk.cli.predictions import (
+    STANDARD_OUTPUT,
+    StandardOutput,
+    check_ending,
+    check_interval,
+    check_quantiles,
+)
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
@@ -67,6 +73,7 @@ class RunOptions:
     save: Path | None = None
     predictions: Path | None = None
     interval: float | None = None
+    quantiles: tuple[float, ...] | None = None
     probabilities: bool = True
     metrics: Path | None = None
     metrics_every: int = 1000
@@ -106,6 +113,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     if job.workers is not None and job.by is None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
+    check_quantiles(job.quantiles, stream.task, model)
     _check_weight(stream, model, job.algorithm)
     _check_times(job, stream, model)
     run = RunLoop(job, stream, model, console, as_json)
@@ -245,12 +253,13 @@ def options_for_model(job: RunOptions, model: Any) -> RunOptions:
     if target is None:
         raise CommandError("--target is missing: name the column to predict")
     known, known_time = training_record.get("weight"), training_record.get("time")
-    *_, interval = training_record.get("scored_as", [None])
+    *_, levels, interval = training_record.get("scored_as", [None, None])
     here = not keyed and (job.cluster is None or reads_rows_here(model))
     return replace(
         job,
         # Coverage continues to be counted, unless the workers of a cluster read the rows.
         interval=interval if job.interval is None and here else job.interval,
+        quantiles=tuple(levels) if job.quantiles is None and here and levels else job.quantiles,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
         reading=replace(

@@ -113,6 +113,7 @@ class RunFiles:
         layout = PredictionColumns(
             self._stream.target_type,
             intervals=self._job.interval is not None,
+            quantiles=self._job.quantiles or (),
             probabilities=probabilities,
             kept=self._stream.kept_types(),
             names=self._several,
@@ -286,6 +287,8 @@ class RunLoop:
         names = ALL[self.stream.task]
         if not shares:
             names = tuple(name for name in names if name not in ("log_loss", "auc"))
+        if self.job.quantiles is not None:
+            names = (*names, "pinball", "crps")
         return Evaluation(
             self.model,
             names,
@@ -295,6 +298,7 @@ class RunLoop:
             memory=self.job.metrics is not None,
             probabilities=shares,
             interval=self.job.interval,
+            quantiles=self.job.quantiles,
             delay=self.job.delay,
             piece=max(PIECE, self.stream.rows),
             short_first=self.job.by is None,  # charts show no single model of --by
@@ -330,8 +334,9 @@ class RunLoop:
     @property
     def scored_as(self) -> list[Any]:
         """What must be the same for the metrics to be continued."""
-        evaluation = self.evaluation
-        return [self.stream.task, self.job.window, evaluation.probabilities, evaluation.interval]
+        evaluation, levels = self.evaluation, self.job.quantiles
+        kinds = [evaluation.probabilities, None if levels is None else list(levels)]
+        return [self.stream.task, self.job.window, *kinds, evaluation.interval]
 
     def training_record(self) -> dict[str, Any]:
         """Return what a saved model stores about its rows, to resume with others."""
@@ -500,6 +505,7 @@ class RunLoop:
             "--seed": job.seed,
             "the extension of --predictions": job.predictions and job.predictions.suffix.lower(),
             "--interval": job.interval,
+            "--quantiles": None if job.quantiles is None else list(job.quantiles),
             "--model": None if job.model is None else str(job.model),
             "--delay": job.delay or None,
             "--window": job.window,

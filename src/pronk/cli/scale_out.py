@@ -54,8 +54,9 @@ def check_parallel(job: RunOptions) -> None:
         raise CommandError(f"--weight: sample weights are not supported with {split[0]}")
     if job.reading.time is not None and split:
         raise CommandError(f"--time excludes {split[0]}: a pass with times is not split")
-    if keyed and split and job.interval is not None:
-        raise CommandError(f"--interval with --by excludes {split[0]}: leave one of them out")
+    given = {"--interval": job.interval, "--quantiles": job.quantiles}
+    if keyed and split and (named := [name for name in given if given[name] is not None]):
+        raise CommandError(f"{named[0]} with --by excludes {split[0]}: leave one of them out")
     elsewhere = job.cluster is not None and not job.cluster.startswith("local:")
     if job.by is not None and elsewhere and job.save is None:
         raise CommandError("--by with --cluster needs --save: a folder that all workers can access")
@@ -70,8 +71,10 @@ def check_cluster(job: RunOptions, learner: Any) -> None:
             "--cluster: the pass of the default learner is not split; use --by COLUMN for a model "
             "per key, or -a pkawv-taylor"
         )
-    if job.interval is not None or job.reading.keep or job.skip_bad:
-        raise CommandError("--cluster: this learner excludes --interval, --keep and --skip-bad")
+    if job.interval is not None or job.quantiles or job.reading.keep or job.skip_bad:
+        raise CommandError(
+            "--cluster: this learner excludes --interval, --quantiles, --keep and --skip-bad"
+        )
 
 
 def block_rows(job: RunOptions, default: bool) -> int | None:
@@ -277,9 +280,9 @@ class KeyedRun:
         found: NDArray[Any] = self._models.predict(rows, keys)
         return found
 
-    def predict_interval(self, X: NDArray[np.float64], coverage: float = 0.9) -> NDArray[Any]:
+    def predict_quantiles(self, X: NDArray[np.float64], quantiles: Any) -> NDArray[Any]:
         rows, keys = self._split(X)
-        found: NDArray[Any] = self._models.predict_interval(rows, coverage, keys)
+        found: NDArray[Any] = self._models.predict_quantiles(rows, quantiles, keys)
         return found
 
     @contextmanager

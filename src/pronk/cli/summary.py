@@ -79,8 +79,10 @@ def _facts(run: RunLoop, last: Record) -> Table:
     table.add_column(overflow="fold")
     table.add_row("loss curve", _loss_curve(trace))
     if job.interval is not None:
-        covered = f"{trace.coverage:.1%} of the intervals contained y (nominal: {job.interval:.0%})"
+        nominal = f"(nominal: {100 * job.interval:.4g}%)"
+        covered = f"{trace.coverage:.1%} of the intervals contained y {nominal}"
         table.add_row("coverage", covered)
+        table.add_row("interval score", number(trace.interval_score.value()))
     if trace.calibration.labels:
         table.add_row("calibration", _calibration(trace))
     if run.evaluation.delay:
@@ -327,4 +329,5 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
         found["by"], found["keys"] = job.by, len(model.keyed)
     if job.interval is not None:
         found["coverage"] = trace.coverage
+        found["interval_score"] = trace.interval_score.value()
     return found

@@ -1,18 +1,18 @@
-"""`Intervals`: adaptive prediction intervals around any regressor.
+"""`Intervals`: adaptive quantiles and prediction intervals around any regressor.
 
-The intervals are those of the default learner (`pronk.aggregate.calibration`), which need nothing
-but predictions made before the target was used, and the targets. A half-width is h s:
+The quantiles are those of the default learner (`pronk.aggregate.calibration`), which need nothing
+but predictions made before the target was used, and the targets. A quantile is p + s q:
 
     s   the error scale: how large errors are at such rows, an AWV forecaster of log e^2 on
         (1, p, p^2) and kernel features of the numbers in the row
-    h   by quantile tracking: a miss widens the next intervals, a hit narrows them, so that the
+    q   by quantile tracking: a miss widens the next intervals, a hit narrows them, so that the
         share of misses goes to 1 - coverage on any stream, for any model
 
 `ErrorTracker` sets scales and points from the first rows, as the default learner does: at rows 8,
 32, 128 and 512 from all rows so far, which it then learns again. Predictions of a model that
 diverges are not bounded, so where the error scale reads them they are clipped to three standard
-deviations of the targets, and their errors to a hundred. Before row 8 the half-width is the largest
-error so far.
+deviations of the targets, and their errors to a hundred. Before row 8 the ends of all intervals lie
+at the largest error so far.
 
 References: Gibbs, Candes, NeurIPS 2021; Angelopoulos, Candes, Tibshirani, NeurIPS 2023.
 """
@@ -30,14 +30,13 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.aggregate import calibration
 from pronk.aggregate.calibration import (
-    COVERAGES,
+    LEVELS,
     POINTS,
     ErrorScale,
+    Quantiles,
     around,
-    at_coverage,
-    check_coverage,
+    requested_levels,
 )
 from pronk.aggregate.representation import typical_distance
 from pronk.aggregate.settings import PLAIN, View
@@ -73,6 +72,7 @@ from pronk.estimators.inputs import (
     check_weights,
     missing_labels,
 )
+from pronk.estimators.quantiles import QuantileRegressor
 from pronk.estimators.targets import joined
 
 Array = NDArray[np.float64]
@@ -86,7 +86,7 @@ LARGEST_ERROR = 100.0
 
 
 class ErrorTracker(Stateful):
-    """Half-widths of intervals from rows X (n, columns), predictions P and targets Y (n, outputs).
+    """Quantiles of y from rows X (n, columns), predictions P and targets Y (n, outputs).
 
     Blocks are exact: the cut into calls changes nothing but rounding.
     """
@@ -101,21 +101,21 @@ class ErrorTracker(Stateful):
         self._scale: FixedScale | None = None
         self._points = np.empty((0, columns))  # scaled
         self._error_scale: ErrorScale | None = None
-        self._intervals = calibration.Intervals(outputs)
+        self._quantiles = Quantiles(outputs)
 
     # -- learning ---------------------------------------------------------------------------
 
     def learn(self, X: Array, P: Array, Y: Array) -> Array:
-        """Track the errors of rows in order; return half-widths (n, coverages, outputs) before."""
-        widths, start = [np.empty((0, len(COVERAGES), self.outputs))], 0
+        """Track the errors of rows in order; return offsets (n, levels, outputs) before each."""
+        offsets, start = [np.empty((0, len(LEVELS), self.outputs))], 0
         while start < len(X):
             left = [stage - self._rows for stage in STAGES if stage > self._rows]
             rows = slice(start, min(len(X), start + left[0]) if left else len(X))
-            widths.append(self._learn_rows(X[rows], P[rows], Y[rows]))
+            offsets.append(self._learn_rows(X[rows], P[rows], Y[rows]))
             start = rows.stop
             if self._rows in STAGES:
                 self._set_stage()
-        return np.concatenate(widths)
+        return np.concatenate(offsets)
 
     def _learn_rows(self, X: Array, P: Array, Y: Array) -> Array:
         if self._rows < STAGES[-1]:
@@ -127,15 +127,15 @@ class ErrorTracker(Stateful):
             scales = self._error_scale.learn(self._features(Z), *self._read(P, Y)) * self._size
         # The first prediction was made before any target was known: its error does not count.
         first = int(self._rows == 0)
-        widths = self._intervals.learn(P[first:], scales[first:], Y[first:])
+        offsets = self._quantiles.learn(P[first:], scales[first:], Y[first:])
         self._rows += len(X)
-        return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
+        return np.concatenate((np.full((first, *offsets.shape[1:]), np.nan), offsets))
 
     def _set_stage(self) -> None:
         """Set scales and points from the rows so far; learn their errors again."""
         X, P, Y = (rows.values for rows in (self._first_X, self._first_P, self._first_Y))
         if len(X) == STAGES[0]:
-            self._intervals.start()  # from now on in units of the error scale
+            self._quantiles.start()  # from now on in units of the error scale
         usual = without_outliers(Y)
         deviation = usual.std(axis=0)
         varies = deviation > 1e-12 * np.abs(usual).max(axis=0)
@@ -186,14 +186,14 @@ class ErrorTracker(Stateful):
         """Rows so far."""
         return self._rows
 
-    def half_widths(self, X: Array, P: Array, coverage: float) -> Array:
-        """Return the half-widths (n, outputs) of rows that may come next."""
+    def quantiles(self, X: Array, P: Array, levels: Array) -> Array:
+        """Return the quantiles (n, outputs, q) of rows that may come next."""
         scales = np.ones(P.shape)
         if self._error_scale is not None:
             Z = X if self._scale is None else self._scale.transform(X)
             read = self._read(P, P)[0]
             scales = self._error_scale.predict(self._features(Z), read) * self._size
-        return self._intervals.half_widths(P, scales, coverage)
+        return around(P, self._quantiles.current(P, scales), levels)
 
     STATE = (
         Count("rows"),
@@ -206,7 +206,7 @@ class ErrorTracker(Stateful):
         Part("scale", make="_empty_scale"),
         Numbers("points", ("points", "columns"), written="replaced"),
         Part("error_scale", make="_restored_error_scale"),
-        Part("intervals", sizes={"outputs": "outputs"}),
+        Part("quantiles", sizes={"outputs": "outputs"}),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -505,8 +505,8 @@ class ModelWrapper(Parameters):
         self.model_._try_out()
 
 
-class Intervals(RegressorMixin, ModelWrapper):
-    """Adaptive prediction intervals around any regressor.
+class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
+    """Adaptive quantiles and prediction intervals around any regressor.
 
     Parameters
     ----------
@@ -514,7 +514,7 @@ class Intervals(RegressorMixin, ModelWrapper):
         With ``partial_fit`` and ``predict`` (scikit-learn), ``learn_one`` and ``predict_one``
         (river), or a pronk learner. A copy of it learns, ``model_``.
 
-    Rows are learned in order, those of other libraries' models one at a time, and intervals are
+    Rows are learned in order, those of other libraries' models one at a time, and quantiles are
     made before y is used. Their long-run coverage is correct for any model and stream, also under
     drift; they are wider where errors on similar rows were larger.
 
@@ -545,52 +545,51 @@ class Intervals(RegressorMixin, ModelWrapper):
     _flat: bool
 
     def predict_then_learn(
-        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None,
-        times: Any = None,
+        self, X: Any, y: Any, interval: float | None = None, *, quantiles: Any = None,
+        sample_weight: Any = None, times: Any = None,
     ) -> Any:  # fmt: skip
         """Predict each row, then learn it, in order; return the predictions.
 
         A row whose label is missing (None or NaN) is predicted and not learned. With
         ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
-        probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
-        is known.
+        probability, (n, 2) or (n, outputs, 2); with ``quantiles=(0.1, 0.5, 0.9)`` the pair of
+        predictions and quantiles of y, (n, 3) or (n, outputs, 3). NaN for the first two rows,
+        before which no error is known.
         """
-        if interval is not None:
-            check_coverage(interval)
+        levels = requested_levels(interval, quantiles)
         refuse_times(times, self)
         with own_lock(self), limited:
             n = count_rows(X)
             missing, weights = self._checked_rows(y, n, sample_weight)
             if missing is not None:
-                return self._learn_labelled(X, y, missing, interval, weights)
+                return self._learn_labelled(X, y, missing, levels, weights)
             Y = check_targets(y, n)
             if not n:
-                return Y if interval is None else (Y, around(Y, Y))
-            P, widths = self._learn(X, Y, weights)
-        shape = Y.shape
-        if interval is None:
-            return P.reshape(shape)
-        return P.reshape(shape), around(P, at_coverage(widths, interval)).reshape(*shape, 2)
+                return Y if levels is None else (Y, np.empty((*Y.shape, len(levels))))
+            P, offsets = self._learn(X, Y, weights)
+        if levels is None:
+            return P.reshape(Y.shape)
+        return P.reshape(Y.shape), around(P, offsets, levels).reshape(*Y.shape, len(levels))
 
     def _learn_labelled(
-        self, X: Any, y: Any, missing: NDArray[np.bool_], interval: float | None, weights: Any
+        self, X: Any, y: Any, missing: NDArray[np.bool_], levels: Array | None, weights: Any
     ) -> Any:
         check_targets(np.asarray(y)[~missing], int((~missing).sum()))  # before any is learned
 
         def learn(some: Any, known: Any, own: Any) -> Any:
-            return self.predict_then_learn(some, known, interval, sample_weight=own)
+            return self.predict_then_learn(some, known, quantiles=levels, sample_weight=own)
 
         def predict(some: Any, unknown: Any) -> Any:
             if self.__sklearn_is_fitted__():
                 P = self.predict(some)
-                return P if interval is None else (P, self.predict_interval(some, interval))
+                return P if levels is None else (P, self.predict_quantiles(some, levels))
             P = np.zeros(unknown.shape)
-            return P if interval is None else (P, np.full((*P.shape, 2), np.nan))
+            return P if levels is None else (P, np.full((*P.shape, len(levels)), np.nan))
 
         return joined(self._in_runs(X, y, missing, weights, learn, predict))
 
     def _learn(self, X: Any, Y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """Learn rows; return predictions (n, outputs) and half-widths (n, coverages, outputs)."""
+        """Learn rows; return predictions (n, outputs) and offsets (n, levels, outputs)."""
         outputs = 1 if Y.ndim == 1 else Y.shape[1]
         if not self.__sklearn_is_fitted__():
             model = self._checked_copy()
@@ -619,9 +618,9 @@ class Intervals(RegressorMixin, ModelWrapper):
                     self.__dict__.pop(name, None)
             elif done:
                 P = np.concatenate(parts)
-                widths = self._tracker.learn(numbers[:done], P, Y[:done].reshape(done, outputs))
+                offsets = self._tracker.learn(numbers[:done], P, Y[:done].reshape(done, outputs))
                 self.n_seen_ += done
-        return P, widths
+        return P, offsets
 
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn the rows in order."""
@@ -641,39 +640,19 @@ class Intervals(RegressorMixin, ModelWrapper):
         X = self._encoded(X)
         return np.asarray(self._predictor_of().predict_numbers(X), dtype=np.float64)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.
-
-        Intervals of a larger coverage contain those of a smaller one. NaN before two rows were
-        learned.
-        """
-        check_coverage(coverage)
+    def _predict_quantiles(self, X: Any, levels: Array, ahead: bool | None) -> Array:
         check_is_fitted(self)
+        if ahead is not None:
+            raise ValueError("ahead has no meaning for Intervals: every row is the next one")
         with own_lock(self), limited:
             P = self._predict(X)
-            half = P
-            if len(P):
-                half = self._tracker.half_widths(self._columns.of(self._encoded(X)), P, coverage)
-        return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
-
-    def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
-        """Return the intervals of `predict_then_learn` instead of its predictions."""
-        intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
-        return intervals
+            if not len(P):
+                return np.empty((*P.shape, len(levels)))
+            return self._tracker.quantiles(self._columns.of(self._encoded(X)), P, levels)
 
     def predict_one(self, x: Any) -> Any:
         """Predict one row, a dict or a vector; 0 before the first row is learned."""
         return self._one_prediction(x) if self.__sklearn_is_fitted__() else 0.0
-
-    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> Any:
-        """Return the interval of one row; NaN before two rows are learned.
-
-        It is a pair, or with several outputs an array (outputs, 2).
-        """
-        if not self.__sklearn_is_fitted__():
-            return float("nan"), float("nan")
-        found = self.predict_interval(self._one(x), coverage)[0]
-        return found if found.ndim == 2 else tuple(found.tolist())
 
     def _fitted_state(self) -> dict[str, Any]:
         with own_lock(self):
@@ -718,4 +697,4 @@ class Intervals(RegressorMixin, ModelWrapper):
             warnings.simplefilter("ignore")
             tracker.learn(X, P, np.zeros(P.shape))
             ErrorTracker(width, tracker.outputs).restore(tracker.to_state())
-            require(np.isfinite(tracker.half_widths(X, P, 0.9)).all(), "intervals are not finite")
+            require(np.isfinite(tracker.quantiles(X, P, LEVELS)).all(), "quantiles are not finite")

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk._interrupts import deferred_interrupts
+from pronk.aggregate.calibration import requested_levels
 from pronk.columns.frames import count_rows
 from pronk.core.checks import without_gaps
 from pronk.core.state import checked_count, require
@@ -95,17 +96,20 @@ class Pending:
     # -- predicting ------------------------------------------------------------------------------
 
     def predict(
-        self, X: Any, ids: Iterable[Any], *, interval: float | None = None, output: str = "label"
-    ) -> Any:
+        self, X: Any, ids: Iterable[Any], *, interval: float | None = None,
+        quantiles: Any = None, output: str = "label",
+    ) -> Any:  # fmt: skip
         """Predict the rows and store them under their ids, text or whole numbers, until `learn`.
 
         Before the first label a prediction is 0, or None for a classifier. Each row is predicted as
         the next one, with the labels known now, whether it comes alone or with others. With
-        ``interval=0.9`` return the pair of predictions and intervals, with ``output="probability"``
-        probabilities, and with ``output="both"`` the pair of labels and probabilities, where the
-        model has them. A call that raises stores nothing.
+        ``interval=0.9`` return the pair of predictions and intervals, with ``quantiles`` that of
+        predictions and quantiles, with ``output="probability"`` probabilities, and with
+        ``output="both"`` the pair of labels and probabilities, where the model has them. A call
+        that raises stores nothing.
         """
-        self._check_output(interval, output)
+        levels = requested_levels(interval, quantiles)
+        self._check_output(levels, output)
         with self._lock:
             names = _checked_ids(ids, count_rows(X))
             for name in names:
@@ -115,7 +119,7 @@ class Pending:
                 return self._predicted(np.empty((0, 0)))[0]
             rows = self.model.encode(X)
             found, kept = self._predicted(rows)
-            answer = self._answer(rows, found, interval, output)
+            answer = self._answer(rows, found, levels, output)
             lines = [None] * len(names) if kept is None else kept.lines
             copies = map(np.array, rows)  # a view would keep the whole batch
             with deferred_interrupts():
@@ -125,29 +129,29 @@ class Pending:
                     self.expired += 1
             return answer
 
-    def _check_output(self, interval: float | None, output: str) -> None:
-        """Raise if the model has no intervals or probabilities."""
+    def _check_output(self, levels: Array | None, output: str) -> None:
+        """Raise if the model has no quantiles or probabilities."""
         if output not in ("label", "probability", "both"):
             raise ValueError(f"output must be label, probability or both; got {output!r}")
         for wanted, name in (
-            (interval is not None, "predict_interval"),
+            (levels is not None, "predict_quantiles"),
             (output != "label", "predict_proba"),
         ):
             if wanted and not hasattr(self.model, name):
-                what = "interval" if name == "predict_interval" else "output"
+                what = "output" if name == "predict_proba" else "interval, quantiles"
                 raise ValueError(
                     f"{what}: {type(self.model).__name__} has no {name}; the default learner has"
                 )
 
-    def _answer(self, rows: Array, found: Any, interval: float | None, output: str) -> Any:
+    def _answer(self, rows: Array, found: Any, levels: Array | None, output: str) -> Any:
         """Return what a call asks for; each row is the next one."""
         begun = self.model.__sklearn_is_fitted__()
         learner = getattr(self.model, "learner_", self.model)
         following = {"ahead": False} if getattr(learner, "_looks_ahead", False) else {}
-        if interval is not None:
+        if levels is not None:
             if begun:
-                return found, self.model.predict_interval(rows, interval, **following)
-            return found, np.full((*np.shape(found), 2), np.nan)
+                return found, self.model.predict_quantiles(rows, levels, **following)
+            return found, np.full((*np.shape(found), len(levels)), np.nan)
         if output == "label":
             return found
         shares = self.model.predict_proba(rows, **following) if begun else np.empty((len(rows), 0))

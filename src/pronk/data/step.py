@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from pronk.aggregate.calibration import check_coverage
+from pronk.aggregate.calibration import requested_levels
 from pronk.columns.frames import count_rows
 from pronk.core.randomness import make_seed
 from pronk.data.pending import Pending
@@ -89,6 +89,8 @@ def _checksum(state: bytes) -> bytes:
 
 #: The models of the last states of this process.
 CACHE = Cache()
+#: Levels of quantiles, if there are any.
+Levels = NDArray[np.float64] | None
 
 
 def step(
@@ -99,6 +101,7 @@ def step(
     new: Any,
     ids: Iterable[Any] | None = None,
     interval: float | None = None,
+    quantiles: Any = None,
     unknown: str = "error",
 ) -> tuple[bytes | None, Any]:
     """Predict rows, then learn them, with a model that is given and returned as bytes.
@@ -130,6 +133,8 @@ def step(
         The names of rows whose labels arrive later, see `Pending`.
     interval : float, optional
         A coverage such as 0.9: return the pair of predictions and intervals.
+    quantiles : levels, optional
+        Such as (0.1, 0.5, 0.9): return the pair of predictions and quantiles.
     unknown : "error" or "skip"
         What to do with the label of an id that is not pending: raise, or leave it out.
 
@@ -155,7 +160,8 @@ def step(
     >>> print(pronk.loads(states["a"]).n_seen_, type(states["b"]).__name__)
     200 bytes
     """
-    _check_call(X, y, ids, interval)
+    _check_call(X, y, ids)
+    levels = requested_levels(interval, quantiles)
     if state is None:
         files.check_has_file(new)
         model = _new_model(new)
@@ -166,10 +172,10 @@ def step(
         if model is None:
             model = files.from_bytes(state, "state", kernel, tried=False)
     if y is None and ids is None:
-        predictions = _predicted(model, X, interval)
+        predictions = _predicted(model, X, levels)
     elif ids is None:
-        options = {} if interval is None else {"interval": interval}
-        learner = _learner_of(model, interval)
+        options = {} if levels is None else {"quantiles": levels}
+        learner = _learner_of(model, levels)
         predictions = learner.predict_then_learn(X, y, **options)
     else:
         model = _pending(model)
@@ -177,7 +183,7 @@ def step(
             model.learn(ids, y, unknown=unknown)
             predictions = None
         else:
-            predictions = _stored(model, X, ids, interval)
+            predictions = _stored(model, X, ids, levels)
     if y is not None or ids is not None:
         state = files.to_bytes(model)
     elif not _fitted(_learner_of(model)):
@@ -188,10 +194,8 @@ def step(
     return state, predictions
 
 
-def _check_call(X: Any, y: Any, ids: Any, interval: Any) -> None:
+def _check_call(X: Any, y: Any, ids: Any) -> None:
     """Raise a ValueError for arguments that do not go together."""
-    if interval is not None:
-        check_coverage(interval)
     if X is None and (ids is None or y is None):
         raise ValueError("X is missing: give rows, or ids and y for rows that are pending")
     if X is not None and y is not None and ids is not None:
@@ -223,13 +227,13 @@ def _kernel_function(new: Any) -> Any:
     return new.kernel if hasattr(new, "kernel") and files.has_kernel_function(new) else None
 
 
-def _learner_of(model: Any, interval: float | None = None) -> Any:
-    """Return the model, or that of pending rows; raise if it has no intervals and should."""
+def _learner_of(model: Any, levels: Levels = None) -> Any:
+    """Return the model, or that of pending rows; raise if it has no quantiles and should."""
     learner = model.model if isinstance(model, Pending) else model
-    if interval is not None and not hasattr(learner, "predict_interval"):
+    if levels is not None and not hasattr(learner, "predict_quantiles"):
         raise ValueError(
-            f"interval={interval}: {type(learner).__name__} predicts no intervals; use the default "
-            "learner for numbers, or pronk.Intervals around another regressor"
+            f"interval, quantiles: {type(learner).__name__} predicts no intervals and quantiles; "
+            "use the default learner for numbers, or pronk.Intervals around another regressor"
         )
     return learner
 
@@ -249,16 +253,16 @@ def _fitted(learner: Any) -> bool:
     return bool(learner.__sklearn_is_fitted__())
 
 
-def _predicted(model: Any, X: Any, interval: float | None) -> Any:
+def _predicted(model: Any, X: Any, levels: Levels) -> Any:
     """Predict rows, each as the next one."""
-    learner = _learner_of(model, interval)
+    learner = _learner_of(model, levels)
     if hasattr(learner, "encode"):
         rows = learner.encode(X)
         predictions = Pending(learner)._predicted(rows)[0]
     else:
         rows = X
         predictions = learner.predict(X) if _fitted(learner) else _before_labels(learner, X)
-    return predictions if interval is None else (predictions, _ends(learner, rows, interval))
+    return predictions if levels is None else (predictions, _quantiles(learner, rows, levels))
 
 
 def _before_labels(learner: Any, X: Any) -> NDArray[Any]:
@@ -266,21 +270,21 @@ def _before_labels(learner: Any, X: Any) -> NDArray[Any]:
     return np.full(count_rows(X), None) if labels else np.zeros(count_rows(X))
 
 
-def _stored(pending: Pending, X: Any, ids: Iterable[Any], interval: float | None) -> Any:
+def _stored(pending: Pending, X: Any, ids: Iterable[Any], levels: Levels) -> Any:
     """Predict rows and store them."""
-    learner = _learner_of(pending, interval)
-    if interval is None:
+    learner = _learner_of(pending, levels)
+    if levels is None:
         return pending.predict(X, ids)
     rows = learner.encode(X)
-    ends = _ends(learner, rows, interval)
-    return pending.predict(rows, ids), ends
+    found = _quantiles(learner, rows, levels)
+    return pending.predict(rows, ids), found
 
 
-def _ends(learner: Any, rows: Any, coverage: float) -> NDArray[Any]:
-    """Return the intervals of rows, each as the next one; NaN before the first label."""
+def _quantiles(learner: Any, rows: Any, levels: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the quantiles of rows, each as the next one; NaN before the first label."""
     if not _fitted(learner):
-        return np.full((count_rows(rows), 2), np.nan)
+        return np.full((count_rows(rows), len(levels)), np.nan)
     own = getattr(learner, "learner_", learner)
     options = {"ahead": False} if getattr(own, "_looks_ahead", False) else {}
-    found: NDArray[Any] = learner.predict_interval(rows, coverage, **options)
+    found: NDArray[Any] = learner.predict_quantiles(rows, levels, **options)
     return found

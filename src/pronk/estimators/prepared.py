@@ -19,6 +19,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pronk.aggregate.calibration import ends_of, requested_levels
 from pronk.columns.dates import DATES
 from pronk.columns.frames import Layout, count_rows, layout_of, whole
 from pronk.columns.model import Columns, Options, one_vector, table_of_dict
@@ -119,13 +120,15 @@ class LearnerCall:
         """Predict rows without learning, in the form that `learn` returns."""
         if hasattr(self.learner, "decision_function"):
             return self._predicted_labels(X, options.get("output", "label"))
-        coverage = options.get("interval")
+        levels = requested_levels(options.get("interval"), options.get("quantiles"))
         if not self.learner.__sklearn_is_fitted__():
             values = np.zeros((len(X), *outputs))
-            return values if coverage is None else (values, np.full((*values.shape, 2), np.nan))
+            if levels is None:
+                return values
+            return values, np.full((*values.shape, len(levels)), np.nan)
         answer = self.learner.predict(X, **self._next)
-        if coverage is not None:
-            answer = answer, self.learner.predict_interval(X, coverage, **self._next)
+        if levels is not None:
+            answer = answer, self.learner.predict_quantiles(X, levels, **self._next)
         return answer if self._targets is None else self._targets.answer_in_unit_of_y(answer)
 
     @property
@@ -452,13 +455,24 @@ class Prepared(Parameters):
                 return self._targets.in_unit_of_y(values[0]), self._targets.size * values[1]
             return self._targets.in_unit_of_y(values)
 
-    @available_if(has("predict_interval"))
-    def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
-        """Return intervals by the current model, in the unit of y; changes nothing."""
+    @available_if(has("predict_quantiles"))
+    def predict_quantiles(
+        self, X: Any, quantiles: Any = (0.1, 0.5, 0.9), **options: Any
+    ) -> NDArray[np.float64]:
+        """Return quantiles by the current model, in the unit of y; changes nothing."""
         self._check_fitted()
         with own_lock(self):
-            ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
-            return ends if self._targets is None else self._targets.intervals_in_unit_of_y(ends)
+            found: NDArray[np.float64] = self.learner_.predict_quantiles(
+                self._transformed(X), quantiles, **options
+            )
+            return found if self._targets is None else self._targets.quantiles_in_unit_of_y(found)
+
+    @available_if(has("predict_quantiles"))
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, **options: Any
+    ) -> NDArray[np.float64]:
+        """Return intervals by the current model, in the unit of y; changes nothing."""
+        return self.predict_quantiles(X, ends_of(coverage), **options)
 
     def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
         """Predict rows that are learned later; return predictions and what is kept of them."""

@@ -207,6 +207,10 @@ def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
             from pronk.core.checks import did_you_mean
 
             hint = did_you_mean(key, accepted, otherwise=f"; it has {', '.join(sorted(accepted))}")
+            if key == "class_weight":
+                hint = (
+                    "; for rare classes choose a threshold of predict_proba (docs: sample weights)"
+                )
             raise TypeError(f"{algorithm.name} has no parameter {key!r}{hint}")
     return learner.set_params(
         **{key if key in accepted else f"kernel__{key}": value for key, value in given.items()}

@@ -64,16 +64,16 @@ class ScaledTargets(FirstRows):
         """Return predictions of the learner in the unit of y."""
         return np.asarray(self.centre + self.size * predictions)
 
-    def intervals_in_unit_of_y(self, ends: Array) -> Array:
-        """Return intervals (.., 2) of the learner in the unit of y."""
+    def quantiles_in_unit_of_y(self, ends: Array) -> Array:
+        """Return quantiles (.., q) of the learner in the unit of y."""
         several = np.ndim(self.centre) > 0
         centre, size = (np.asarray(v)[:, None] if several else v for v in (self.centre, self.size))
         return np.asarray(centre + size * ends)
 
     def answer_in_unit_of_y(self, answer: Any) -> Any:
-        """Return predictions, or a pair of predictions and intervals, in the unit of y."""
+        """Return predictions, or a pair of predictions and quantiles, in the unit of y."""
         if isinstance(answer, tuple):
-            return self.in_unit_of_y(answer[0]), self.intervals_in_unit_of_y(answer[1])
+            return self.in_unit_of_y(answer[0]), self.quantiles_in_unit_of_y(answer[1])
         return self.in_unit_of_y(answer)
 
     # -- learning --------------------------------------------------------------------------------

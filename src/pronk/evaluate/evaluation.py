@@ -117,7 +117,8 @@ class Evaluation:
     Parameters
     ----------
     model : a pronk learner, or any model with river's ``predict_one`` and ``learn_one``
-    metrics, every, window, delay, predictions, memory, probabilities, interval : see `progressive`
+    metrics, every, window, delay, predictions, memory, probabilities, interval, quantiles : see
+        `progressive`
     columns : names of the columns, for models that get a dict per row
     trace : whether to keep a `Trace`, the data of a report
     piece : rows per call of the model
@@ -137,6 +138,7 @@ class Evaluation:
         columns: Sequence[str] | None = None,
         probabilities: bool = False,
         interval: float | None = None,
+        quantiles: Any = None,
         trace: bool = True,
         piece: int = PIECE,
         short_first: bool = False,
@@ -155,6 +157,7 @@ class Evaluation:
         self.piece = piece
         self.probabilities = probabilities
         self.interval = interval
+        self.quantiles = quantiles
         self.rows = 0
         self.unlabelled = 0
         self.unpredicted = 0
@@ -359,8 +362,8 @@ class Evaluation:
         self._labels = labels
         self._learned = labels_learned(self.model)
         shares = labels and self.probabilities
-        coverage = None if labels else self.interval
-        self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
+        coverage, levels = (None, None) if labels else (self.interval, self.quantiles)
+        self._adapter = adapt(self.model, labels, self._columns, shares, coverage, quantiles=levels)
         if self._metrics is None:
             self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
         for metric in self._metrics:
@@ -368,6 +371,11 @@ class Evaluation:
                 raise ValueError(
                     f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
                     "classifier that has them"
+                )
+            if isinstance(metric, Statistic) and metric.levels and coverage is levels is None:
+                raise ValueError(
+                    f"metric {metric.name!r} needs interval=0.9 or quantiles=(0.1, 0.5, 0.9), and "
+                    "a regressor that has them"
                 )
         self._scores = Scores(self._metrics, self.window)
         if self._traced:
@@ -428,7 +436,7 @@ class Evaluation:
                 for scores in filter(None, (self._scores, self._part)):
                     scores.add(y[scored], forecast[scored], some)
                 if y.ndim == 2:
-                    self._score_each(y[scored], forecast.values[scored])
+                    self._score_each(y[scored], forecast[scored])
             self.rows += end - start
             self._part_rows += end - start
             self.unpredicted += max(0, min(end, blind) - start)
@@ -439,12 +447,11 @@ class Evaluation:
             start = end
         return records
 
-    def _score_each(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+    def _score_each(self, y: NDArray[Any], forecast: Forecast) -> None:
         if not self._each:
             self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
-        for scores, own, predicted in zip(self._each, y.T, predictions.T, strict=True):
-            one = Forecast(np.ascontiguousarray(predicted))
-            targets = np.ascontiguousarray(own)
+        for place, scores in enumerate(self._each):
+            one, targets = forecast.output(place), np.ascontiguousarray(y[:, place])
             scores.add(targets, one, scores.losses(targets, one))
 
     @property

@@ -16,8 +16,18 @@ over the last rows, for windows. Over all rows, ranks and medians are computed f
                         share of the class, in bins of the log odds weighted by their rows
     r2                  1 - sum (y - p)^2 / sum (y - mean y)^2, the mean over outputs
     medae               median absolute error; in bins, within 0.5 % of an order statistic
+    pinball             mean over rows and levels t of (t - 1{y < q}) (y - q), q the quantile at t;
+                        without quantiles, over both ends of the interval
+    crps                twice the integral of that loss over the level, by the trapezoidal rule on
+                        the levels, and 0 at levels 0 and 1: with many levels, the continuous ranked
+                        probability score
+    interval_score      width of the interval plus 2 / (1 - coverage) times the distance by which y
+                        lies outside (Winkler's score); of quantiles, between the outermost two
 
-References: Masson, Rim, Lee, "DDSketch", VLDB 2019 (bins of equal ratio).
+Rows before the first quantile is known are not counted in the last three.
+
+References: Masson, Rim, Lee, "DDSketch", VLDB 2019 (bins of equal ratio); Gneiting, Raftery,
+"Strictly proper scoring rules", JASA 2007 (CRPS, interval score).
 """
 
 from __future__ import annotations
@@ -32,6 +42,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.aggregate.calibration import ends_of
 from pronk.core.checks import did_you_mean
 from pronk.core.state import (
     MOST,
@@ -71,6 +82,9 @@ TITLES = {
     "log_loss": "log loss",
     "auc": "AUC",
     "calibration_error": "calibration error",
+    "pinball": "pinball loss",
+    "crps": "CRPS",
+    "interval_score": "interval score",
 }
 
 
@@ -276,6 +290,8 @@ class Statistic:
     running: Callable[[], Running]
     probabilities: bool = False
     """Whether it needs probabilities."""
+    levels: bool = False
+    """Whether it needs quantiles or intervals."""
 
 
 class LogLoss(Stateful):
@@ -532,6 +548,73 @@ class Explained(Stateful):
         require(len(shapes) == 1, "mean, spread and errors are not of one shape")
 
 
+class Pinball(Stateful):
+    """Sum of a weighted mean of the pinball losses at the levels, and number of rows.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate.models import Forecast
+    >>> levels, found = np.array([0.1, 0.5, 0.9]), np.array([[0.0, 1.0, 4.0]])
+    >>> for name in ("pinball", "crps", "interval_score"):
+    ...     score = Pinball(name)
+    ...     score.add(np.array([5.0]), Forecast(np.array([1.0]), quantiles=found, levels=levels))
+    ...     print(name, round(score.value(), 3))
+    pinball 1.133
+    crps 2.24
+    interval_score 14.0
+    """
+
+    def __init__(self, figure: str) -> None:
+        self.figure = figure
+        self.sums = np.zeros(2)
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        levels, found = forecast.levels, forecast.quantiles
+        if levels is None or found is None or self.figure == "interval_score":
+            levels, found = _outermost(forecast)
+        weights = WEIGHTS[self.figure](levels)
+        above = np.asarray(y, dtype=np.float64)[..., None] - found
+        losses = np.maximum(levels * above, (levels - 1.0) * above) @ weights
+        losses = losses.reshape(len(losses), -1).mean(axis=1)
+        known = ~np.isnan(losses)
+        self.sums = self.sums + np.array([losses[known].sum(), float(known.sum())])
+
+    def value(self) -> float:
+        return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return _of_these(Pinball(self.figure), y, forecast)
+
+    STATE = (Values("sums", (2,), "sums"),)
+
+
+def _outermost(forecast: Forecast) -> tuple[Array, Array]:
+    """Return levels and quantiles (.., 2) of the interval, or of the outermost quantiles."""
+    if forecast.intervals is not None:
+        assert forecast.coverage is not None
+        return ends_of(forecast.coverage), forecast.intervals
+    assert forecast.levels is not None and forecast.quantiles is not None
+    outer = [int(forecast.levels.argmin()), int(forecast.levels.argmax())]
+    return forecast.levels[outer], forecast.quantiles[..., outer]
+
+
+def _trapezoids(levels: Array) -> Array:
+    """Return twice the weights of the trapezoidal rule from level 0 to 1, in any order."""
+    order = np.argsort(levels)
+    ends = np.concatenate(([0.0], levels[order], [1.0]))
+    weights = np.empty(len(levels))
+    weights[order] = ends[2:] - ends[:-2]
+    return weights
+
+
+#: Weights of the pinball losses at levels. An interval score is 2 / (1 - coverage) times the sum at
+#: both ends.
+WEIGHTS: dict[str, Callable[[Array], Array]] = {
+    "pinball": lambda levels: np.full(len(levels), 1.0 / len(levels)),
+    "crps": _trapezoids,
+    "interval_score": lambda levels: np.full(2, 2.0 / (1.0 - (levels[1] - levels[0]))),
+}
+
+
 class MedianError(Stateful):
     """Absolute errors in bins of equal ratio; the mean over several outputs."""
 
@@ -628,6 +711,7 @@ STATISTICS: dict[str, Statistic] = {
         *(Statistic(n, partial(Agreement, n)) for n in ("balanced_accuracy", "kappa", "f1")),
         Statistic("r2", Explained),
         Statistic("medae", MedianError),
+        *(Statistic(n, partial(Pinball, n), levels=True) for n in WEIGHTS),
     )
 }
 

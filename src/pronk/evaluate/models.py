@@ -1,6 +1,7 @@
 """One interface for the models that can be evaluated: pronk's with blocks, river's with rows.
 
-An adapter returns a `Forecast`: predictions of some rows, with probabilities or intervals.
+An adapter returns a `Forecast`: predictions of some rows, with probabilities, or intervals and
+quantiles.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.aggregate.calibration import check_levels, ends_of
 from pronk.core.state import require
 from pronk.estimators.prepared import Prepared
-from pronk.evaluate.fields import checked_column, checked_labels, doubles
+from pronk.evaluate.fields import checked_column, checked_labels, doubles, figure
 from pronk.parallel import ADVICE
 
 Array = NDArray[np.float64]
@@ -26,7 +28,7 @@ Weights = Array | None
 
 # -- forecasts -----------------------------------------------------------------------------------
 
-_FIELDS = ("values", "probabilities", "classes", "intervals")
+_FIELDS = ("values", "probabilities", "classes", "intervals", "coverage", "quantiles", "levels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +43,47 @@ class Forecast:
     """Whose probabilities they are."""
     intervals: Array | None = None
     """(n, 2), or (n, outputs, 2)."""
+    coverage: float | None = None
+    """That of the intervals."""
+    quantiles: Array | None = None
+    """(n, q), or (n, outputs, q)."""
+    levels: Array | None = None
+    """(q,), those of the quantiles."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: slice) -> Forecast:
+        def of(numbers: Array | None) -> Array | None:
+            return None if numbers is None else numbers[rows]
+
         return Forecast(
-            self.values[rows],
-            None if self.probabilities is None else self.probabilities[rows],
-            self.classes,
-            None if self.intervals is None else self.intervals[rows],
+            self.values[rows], of(self.probabilities), self.classes, of(self.intervals),
+            self.coverage, of(self.quantiles), self.levels,
+        )  # fmt: skip
+
+    def output(self, place: int) -> Forecast:
+        """Return the forecast of one of several outputs."""
+        ends, found = self.intervals, self.quantiles
+        return Forecast(
+            np.ascontiguousarray(self.values[:, place]),
+            intervals=None if ends is None else ends[:, place],
+            coverage=self.coverage,
+            quantiles=None if found is None else found[:, place],
+            levels=self.levels,
         )
 
     def widened(self, outputs: int | None) -> Forecast:
         """Repeat the forecast of a model that has learned nothing for several outputs."""
         if outputs is None or self.values.ndim == 2:
             return self
+
+        def of(numbers: Array | None) -> Array | None:
+            return None if numbers is None else np.repeat(numbers[:, None], outputs, axis=1)
+
         values = np.repeat(self.values[:, None], outputs, axis=1)
-        ends = self.intervals
-        if ends is not None:
-            ends = np.repeat(ends[:, None, :], outputs, axis=1)
-        return Forecast(values, intervals=ends)
+        ends, found = of(self.intervals), of(self.quantiles)
+        return Forecast(values, None, None, ends, self.coverage, found, self.levels)
 
     def without(self, count: int) -> Forecast:
         """Return the forecast with no prediction for the first ``count`` rows."""
@@ -72,7 +94,8 @@ class Forecast:
         values[:count] = None if labels else np.nan
         return Forecast(
             values, _blanked(self.probabilities, count), self.classes,
-            _blanked(self.intervals, count),
+            _blanked(self.intervals, count), self.coverage, _blanked(self.quantiles, count),
+            self.levels,
         )  # fmt: skip
 
     def share_of(self, classes: NDArray[Any]) -> Array:
@@ -99,6 +122,9 @@ class Forecast:
             "probabilities": self.probabilities,
             "classes": None if classes is None else classes.tolist(),
             "intervals": self.intervals,
+            "coverage": self.coverage,
+            "quantiles": self.quantiles,
+            "levels": self.levels,
         }
 
     @classmethod
@@ -107,7 +133,7 @@ class Forecast:
         require(
             isinstance(state, dict) and set(state) == set(_FIELDS), "a forecast has other fields"
         )
-        values, shares, classes, ends = (state[name] for name in _FIELDS)
+        values, shares, classes, ends, coverage, found, levels = (state[name] for name in _FIELDS)
         if isinstance(values, list):
             values = checked_column(values, "values")
         good = isinstance(values, np.ndarray) and values.ndim > 0 and values.dtype.kind in "biufUO"
@@ -121,7 +147,14 @@ class Forecast:
         if ends is not None:
             ends = doubles(ends, "intervals", least=2, most=3)
             require(ends.shape[0] == rows and ends.shape[-1] == 2, "intervals are of other rows")
-        return cls(values, shares, classes, ends)
+            coverage = None if coverage is None else figure(coverage, "coverage")
+        require((found is None) == (levels is None), "quantiles of a forecast lack levels")
+        if found is not None:
+            levels = doubles(levels, "levels", least=1, most=1)
+            found = doubles(found, "quantiles", least=2, most=3)
+            good = found.shape[0] == rows and found.shape[-1] == len(levels)
+            require(good, "quantiles are of other rows")
+        return cls(values, shares, classes, ends, coverage, found, levels)
 
 
 def _blanked(numbers: Array | None, count: int) -> Array | None:
@@ -147,14 +180,21 @@ def joined(parts: Sequence[Forecast]) -> Forecast:
     kinds = {part.values.dtype.kind for part in parts}
     held = [part.values.astype(object) if "O" in kinds else part.values for part in parts]
     values = np.concatenate(held)
-    classes, shares, intervals = None, None, None
+    classes, shares = None, None
     if all(part.probabilities is not None for part in parts):
         known = [part.classes for part in parts if part.classes is not None and len(part.classes)]
         classes = np.unique(np.concatenate(known)) if known else np.empty(0)
         shares = np.concatenate([part.share_of(classes) for part in parts])
-    if all(part.intervals is not None for part in parts):
-        intervals = np.concatenate([part.intervals for part in parts if part.intervals is not None])
-    return Forecast(values, shares, classes, intervals)
+    ends = _concatenated([part.intervals for part in parts])
+    found = _concatenated([part.quantiles for part in parts])
+    of = parts[0]
+    return Forecast(values, shares, classes, ends, of.coverage, found, of.levels)
+
+
+def _concatenated(parts: Sequence[Array | None]) -> Array | None:
+    """Return numbers of several parts as one array, None if a part has none."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 # -- adapters ------------------------------------------------------------------------------------
@@ -171,12 +211,13 @@ class Adapter(Protocol):
 class BlockAdapter:
     """A model with ``predict_then_learn``, which is called with whole blocks.
 
-    ``shares``: predict probabilities; ``coverage``: predict intervals.
+    ``shares``: predict probabilities; ``coverage``: predict intervals; ``quantiles``: predict
+    quantiles at these levels.
     """
 
     def __init__(
         self, model: Any, labels: bool, shares: bool = False, coverage: float | None = None,
-        ahead: bool | None = False,
+        ahead: bool | None = False, quantiles: Any = None,
     ) -> None:  # fmt: skip
         self.model = model
         #: Rows that are only predicted: each the next one, all far ahead, or None: in order.
@@ -184,17 +225,32 @@ class BlockAdapter:
         self._first: Any = None if labels else 0.0
         self._started = False
         self._shares = shares
-        self._coverage = coverage
+        self._quantiles = None if quantiles is None else check_levels(quantiles)
+        ends = None if coverage is None else ends_of(coverage)
+        self._coverage, self._ends = coverage, 0 if ends is None else 2
+        parts = [part for part in (ends, self._quantiles) if part is not None]
+        #: Levels of the ends of the interval, then those of the quantiles.
+        self._levels = np.concatenate(parts) if parts else None
 
     def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> Forecast:
         more = _weighted(weights)
         if self._shares:
             values, shares = self.model.predict_then_learn(X, y, output="both", **more)
             return Forecast(np.asarray(values), shares, self.model.classes_)
-        if self._coverage is not None:
-            values, intervals = self.model.predict_then_learn(X, y, interval=self._coverage, **more)
-            return Forecast(np.asarray(values), intervals=intervals)
+        if self._levels is not None:
+            learn = self.model.predict_then_learn
+            return self._with_quantiles(*learn(X, y, quantiles=self._levels, **more))
         return Forecast(np.asarray(self.model.predict_then_learn(X, y, **more)))
+
+    def _with_quantiles(self, values: Any, found: Array) -> Forecast:
+        """Return a forecast with the ends of the interval and the quantiles."""
+        return Forecast(
+            np.asarray(values),
+            intervals=found[..., :2] if self._ends else None,
+            coverage=self._coverage,
+            quantiles=None if self._quantiles is None else found[..., self._ends :],
+            levels=self._quantiles,
+        )
 
     def predict(self, X: Any) -> Forecast:
         """Predict without learning; 0, or no label, before the first row was learned."""
@@ -202,13 +258,10 @@ class BlockAdapter:
             self._started = bool(getattr(self.model, "__sklearn_is_fitted__", lambda: True)())
         if not self._started:
             n = X.shape[0]
-            shares = np.empty((n, 0)) if self._shares else None
-            return Forecast(
-                np.full(n, self._first),
-                shares,
-                None if shares is None else np.empty(0),
-                None if self._coverage is None else np.zeros((n, 2)),
-            )
+            values = np.full(n, self._first)
+            if self._levels is not None:
+                return self._with_quantiles(values, np.zeros((n, len(self._levels))))
+            return Forecast(values, *((np.empty((n, 0)), np.empty(0)) if self._shares else ()))
         where = self._ahead
         if where == {"ahead": None}:  # the next row is in the first block
             self._ahead = {"ahead": True}
@@ -216,9 +269,10 @@ class BlockAdapter:
         if self._shares:
             shares = self.model.predict_proba(X, **where)
             return Forecast(values, shares, self.model.classes_)
-        if self._coverage is not None:
-            intervals = self.model.predict_interval(X, coverage=self._coverage, **where)
-            return Forecast(values, intervals=intervals)
+        if self._levels is not None:
+            return self._with_quantiles(
+                values, self.model.predict_quantiles(X, self._levels, **where)
+            )
         return Forecast(values)
 
     def learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> None:
@@ -278,10 +332,11 @@ def adapt(
     shares: bool = False,
     coverage: float | None = None,
     ahead: bool = False,
+    quantiles: Any = None,
 ) -> Adapter:
     """Return the adapter for a model; ``ahead``: rows that are only predicted lie far ahead."""
     if hasattr(model, "predict_then_learn"):
-        return BlockAdapter(model, labels, shares, coverage, ahead)
+        return BlockAdapter(model, labels, shares, coverage, ahead, quantiles)
     if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
         return RowAdapter(model, labels, columns)
     raise TypeError(
@@ -301,10 +356,10 @@ def looks_ahead(model: Any) -> bool:
     return bool(getattr(model, "_looks_ahead", False))
 
 
-def has_intervals(model: Any) -> bool:
-    """Return whether a model predicts intervals."""
+def has_quantiles(model: Any) -> bool:
+    """Return whether a model predicts quantiles and intervals."""
     learner = getattr(model, "learner", model)
-    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_interval")
+    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_quantiles")
 
 
 def supports_weights(model: Any) -> bool:

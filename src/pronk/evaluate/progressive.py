@@ -38,6 +38,7 @@ def progressive(
     memory: bool = True,
     probabilities: bool = False,
     interval: float | None = None,
+    quantiles: Any = None,
     n_jobs: int | None = None,
     client: Any = None,
     progress: bool | Literal["always"] = False,
@@ -75,13 +76,16 @@ def progressive(
     interval : float, optional
         Predict intervals that contain y with this probability, such as 0.9, with a regressor;
         they are in ``forecast`` of each record.
+    quantiles : levels, optional
+        Predict quantiles at these levels, such as (0.1, 0.5, 0.9), with a regressor; they are in
+        ``forecast`` of each record, and the metrics "pinball" and "crps" can be asked for.
     n_jobs : int, optional
         Threads that share the pass, -1 for all cores; no bit depends on their number. Raises if
         the pass of the learner cannot be split.
     client : a Dask ``Client``, optional
         The workers of a cluster share the pass of a learner that can be split. For the default
         learner, this process does the sequential part. For the PKAWV learners, the workers read
-        the stream: without preparation of columns, probabilities or intervals.
+        the stream: without preparation of columns, probabilities, intervals or quantiles.
     progress : bool or "always", default False
         Show a progress bar with rows, loss and, if the length of the stream is known, the time
         left, on stderr: if it is a terminal, or always.
@@ -118,14 +122,17 @@ def progressive(
         columns=getattr(stream, "columns", None),
         probabilities=probabilities,
         interval=interval,
+        quantiles=quantiles,
         piece=piece,
     )
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
     bar = Bar(blocks, progress == "always") if progress else None
     if client is not None and pool is None:
-        if probabilities or interval is not None:
-            raise ValueError("client: a pass on a cluster has no probabilities or intervals")
+        if probabilities or interval is not None or quantiles is not None:
+            raise ValueError(
+                "client: a pass on a cluster has no probabilities, intervals or quantiles"
+            )
         if getattr(stream, "has_weights", False):
             raise ValueError("client: a pass on a cluster does not support sample weights or times")
         return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)

@@ -24,6 +24,7 @@ from pronk.evaluate.metrics import (
     METRICS,
     Calibration,
     Counts,
+    Pinball,
     Scores,
     absolute_errors,
     get_scores,
@@ -246,6 +247,7 @@ class Trace(Stateful):
         #: Loss, losses of both baselines; with intervals also whether y lay inside, and the width.
         self.segments = SegmentSums(5 if interval else 3)
         self.covered = np.zeros(2)  # intervals that contained y, and all intervals
+        self.interval_score = Pinball("interval_score")
         self.drift = DriftAlarm() if labels else ErrorAlarm()
         #: y, prediction and, with intervals, their ends.
         self.sample = Sample(4 if interval else 2)
@@ -277,6 +279,7 @@ class Trace(Stateful):
         for theirs in values[1:]:
             theirs[:late] = values[0][:late]
         if forecast.intervals is not None:
+            self.interval_score.add(y, forecast)
             ends = forecast.intervals.reshape(len(y), -1, 2)  # several outputs count together
             inside = (ends[..., 0] <= y.reshape(len(y), -1)) & (
                 y.reshape(len(y), -1) <= ends[..., 1]
@@ -387,6 +390,7 @@ class Trace(Stateful):
         *(Part(name, name) for name in ("baseline", "baseline_scores", "repeat", "repeat_scores")),
         *(Part(name, name) for name in ("segments", "drift", "sample", "counts", "calibration")),
         Part("model_history", "model_history"),
+        Part("interval_score", "interval_score"),
         AnyReal("nominal_coverage", "nominal_coverage"),
         Targets("late"),
         Values("covered", (2,), "covered"),
@@ -422,6 +426,7 @@ class Trace(Stateful):
             self.segments.sums = np.insert(self.segments.sums, 2, np.nan, axis=1)
         if held != nominal:
             self.nominal_coverage, self.covered = nominal, np.zeros(2)
+            self.interval_score = Pinball("interval_score")
             self._drop_intervals()
         return sizes
 

@@ -24,7 +24,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 
 from pronk._interrupts import deferred_interrupts
-from pronk.aggregate.calibration import check_coverage
+from pronk.aggregate.calibration import check_levels, ends_of
 from pronk.columns.dates import ORDERS
 from pronk.columns.frames import Layout
 from pronk.columns.model import one_vector
@@ -182,6 +182,7 @@ class Keyed:
         keys: Sequence[Any] | NDArray[Any] | Keys | None = None,
         *,
         interval: float | None = None,
+        quantiles: Any = None,
         sample_weight: Any = None,
         times: Any = None,
     ) -> Any:
@@ -191,13 +192,17 @@ class Keyed:
         before them, or by their most frequent label; the first row of all by 0 or None, and so are
         the first rows of each key up to its first learned label if the learner has a ``delay``;
         `metrics` leaves such rows out. A row whose label is missing (None or NaN), or of weight 0,
-        is predicted and not learned. ``interval``, ``sample_weight`` and ``times`` are those of the
-        learner; with ``interval=0.9`` return the pair of predictions and intervals.
+        is predicted and not learned. The options are those of the learner: with ``interval=0.9``
+        return the pair of predictions and intervals, with ``quantiles`` that with quantiles.
 
         A call that raises changes nothing. Ctrl-C is deferred to the end of the call, so that all
         keys have learned their rows; a second Ctrl-C is not deferred.
         """
-        options = {"interval": interval, "sample_weight": sample_weight, "times": times}
+        levels = None if quantiles is None else tuple(check_levels(quantiles).tolist())
+        options = {
+            "interval": interval, "quantiles": levels, "sample_weight": sample_weight,
+            "times": times,
+        }  # fmt: skip
         given = {name: value for name, value in options.items() if value is not None}
         return self._predict_then_learn(X, y, keys, **given)
 
@@ -395,13 +400,20 @@ class Keyed:
     @available_if(lambda self: hasattr(self._inner, "predict_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9, keys: Any = None) -> NDArray[Any]:
         """Return intervals (n, 2) by the current models; NaN for a key without a model."""
-        check_coverage(coverage)
+        return self.predict_quantiles(X, ends_of(coverage), keys)
+
+    @available_if(lambda self: hasattr(self._inner, "predict_quantiles"))
+    def predict_quantiles(
+        self, X: Any, quantiles: Any = (0.1, 0.5, 0.9), keys: Any = None
+    ) -> NDArray[Any]:
+        """Return quantiles (n, q) by the current models; NaN for a key without a model."""
+        levels = check_levels(quantiles)
 
         def unknown(numbers: Any) -> NDArray[Any]:
             middle = np.asarray(self.prior.predict(numbers), dtype=np.float64)
-            return np.full((*middle.shape, 2), np.nan)
+            return np.full((*middle.shape, len(levels)), np.nan)
 
-        own = lambda model, rows: model.predict_interval(rows, coverage)  # noqa: E731
+        own = lambda model, rows: model.predict_quantiles(rows, levels)  # noqa: E731
         return self._predicted(X, keys, own, unknown)
 
     @available_if(lambda self: hasattr(self._inner, "predict_interval"))

@@ -93,8 +93,8 @@ class Client:
         """Predict rows (lists in the order of the columns, or dicts).
 
         Returns ``prediction`` and, if the model has them, ``probability`` with ``classes``, or
-        ``lower`` and ``upper``; and the ``version`` of the model. With an ``id`` the server stores
-        the rows until `label` sends their labels.
+        ``lower``, ``upper`` and ``quantiles``; and the ``version`` of the model. With an ``id`` the
+        server stores the rows until `label` sends their labels.
         """
         return self._rows("infer", model, {} if id is None else {"id": id}, rows)
 

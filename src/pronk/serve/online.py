@@ -331,8 +331,8 @@ class OnlineModel:
     def outputs(self) -> list[str]:
         """Names of the outputs; those of a model that has learned nothing are missing values."""
         found = ["prediction"]
-        if hasattr(self.learner, "predict_interval"):
-            found += ["lower", "upper"]
+        if hasattr(self.learner, "predict_quantiles"):
+            found += ["lower", "upper", *(["quantiles"] if self.spec.quantiles else [])]
         if hasattr(self.learner, "predict_proba"):
             found.append("probability")
         return found
@@ -369,9 +369,9 @@ class OnlineModel:
             else:
                 P = self.learner.predict(X, **following)
             answer.prediction = finite_or_none(P)
-            if hasattr(self.learner, "predict_interval"):
-                ends = self.learner.predict_interval(X, self.spec.coverage, **following)
-                answer.lower, answer.upper = _ends(ends)
+            if hasattr(self.learner, "predict_quantiles"):
+                levels = spec.levels_of(self.spec)
+                _set_quantiles(answer, self.learner.predict_quantiles(X, levels, **following))
             if hasattr(self.inner, "predict_proba"):
                 answer.probability = self.learner.predict_proba(X, **following).tolist()
                 answer.classes = self.learner.classes_.tolist()
@@ -459,13 +459,13 @@ class OnlineModel:
     def _predict_then_learn(
         self, X: Array, y: NDArray[Any], lines: Sequence[Line]
     ) -> tuple[NDArray[Any], Any]:
-        """Return predictions, and intervals (rows, 2) or None if the learner has no intervals."""
+        """Return predictions, and the ends of intervals and quantiles (rows, q) or None."""
         learn = self.learner.predict_then_learn
         if any(line is not None for line in lines):
             learn = partial(self.learner._learn_waiting, lines=lines)
-        if not hasattr(self.learner, "predict_interval"):
+        if not hasattr(self.learner, "predict_quantiles"):
             return np.asarray(learn(X, y)), None
-        P, ends = learn(X, y, interval=self.spec.coverage)
+        P, ends = learn(X, y, quantiles=spec.levels_of(self.spec))
         return np.asarray(P), ends
 
     def _answers(
@@ -492,7 +492,8 @@ class OnlineModel:
                 continue
             answer = Answer(entry.sequence, predictions[rows])
             if lower is not None and upper is not None:
-                answer.lower, answer.upper = _ends(np.stack([lower[rows], upper[rows]], axis=1))
+                assert ends is not None
+                _set_quantiles(answer, ends[rows])
             found.append(answer)
         self.scores.add(y, given, lower, upper, self._known(entries))
         return found
@@ -590,10 +591,10 @@ def _folder_state(tree: dict[str, Any]) -> FolderState:
     return FolderState(checked_count(tree["journal"], "journal"), counts)
 
 
-def _ends(ends: Array) -> tuple[list[float | None], list[float | None]]:
-    finite = np.isfinite(ends)
-    values = np.where(finite, ends, 0.0).tolist()
-    known = finite.tolist()
-    lower = [value[0] if good[0] else None for value, good in zip(values, known, strict=True)]
-    upper = [value[1] if good[1] else None for value, good in zip(values, known, strict=True)]
-    return lower, upper
+def _set_quantiles(answer: Answer, found: Array) -> None:
+    """Set the ends of the interval and the quantiles (rows, 2 + q) of an answer; None for NaN."""
+    values = found.astype(object)
+    values[~np.isfinite(found)] = None
+    answer.lower, answer.upper = values[:, 0].tolist(), values[:, 1].tolist()
+    if values.shape[1] > 2:
+        answer.quantiles = values[:, 2:].tolist()

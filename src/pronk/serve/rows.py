@@ -442,6 +442,7 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     untrained: bool = False  # the model has learned nothing yet
     baselines: list[Any] | None = None  # their predictions then, of rows that wait for labels
     kept: bytes | None = None  # what the learner keeps of such rows
+    quantiles: list[list[float | None]] | None = None
 
 
 _one = msgspec.msgpack.Decoder(Answer)
@@ -490,6 +491,7 @@ def join_answers(answers: list[Answer]) -> Answer:
         joined("probability"),
         first.classes,
         untrained=all(answer.untrained for answer in answers),
+        quantiles=joined("quantiles"),
     )
 
 
@@ -514,7 +516,7 @@ class Response(msgspec.Struct):
 
 
 def response(
-    model: str, id: str | None, answer: Answer, coverage: float, wanted: list[str] | None = None
+    model: str, id: str | None, answer: Answer, spec: Spec, wanted: list[str] | None = None
 ) -> Response:
     """Convert an answer to the form of the Open Inference Protocol, with the wanted outputs."""
     count = len(answer.prediction)
@@ -526,7 +528,11 @@ def response(
         outputs.append(Tensor("probability", "FP64", shape, flat, {"classes": answer.classes}))
     for name, values in (("lower", answer.lower), ("upper", answer.upper)):
         if values is not None:
-            outputs.append(Tensor(name, "FP64", [count], values, {"coverage": coverage}))
+            outputs.append(Tensor(name, "FP64", [count], values, {"coverage": spec.coverage}))
+    if answer.quantiles is not None:
+        data = list(chain.from_iterable(answer.quantiles))
+        shape = [count, len(spec.quantiles)]
+        outputs.append(Tensor("quantiles", "FP64", shape, data, {"levels": spec.quantiles}))
     if wanted is not None:
         known = {output.name: output for output in outputs}
         outputs = [known.get(name) or _missing(name, count) for name in wanted]
@@ -539,7 +545,7 @@ def response(
 
 def _missing(name: str, count: int) -> Tensor:
     """Return an output that a model which has learned nothing does not have yet."""
-    if name == "probability":
+    if name in ("probability", "quantiles"):
         return Tensor(name, "FP64", [count, 0], [])
     return Tensor(name, "FP64", [count], [None] * count)
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from pronk.aggregate.calibration import check_levels, ends_of
 from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 from pronk.estimators import files
 from pronk.estimators.prepared import Prepared
@@ -59,6 +60,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_default
     slots: Annotated[int, Meta(ge=2, le=4096)] = 32
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     coverage: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.9
+    quantiles: Annotated[list[float], Meta(max_length=100)] = []
     key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     file: str | None = None
 
@@ -90,6 +92,8 @@ def check(spec: Spec) -> Any:
         raise HTTPError(422, f"columns: {min(twice or names)!r} occurs twice")
     if spec.key in names:
         raise HTTPError(422, f"key: {spec.key!r} must not be one of the columns")
+    if spec.key is not None and spec.quantiles:
+        raise HTTPError(422, "quantiles do not work with key: keyed models answer predictions")
     if spec.key is not None and spec.parameters.get("delay"):
         raise HTTPError(
             422, "parameters: delay does not work with key; predict rows under an id instead"
@@ -106,11 +110,19 @@ def check(spec: Spec) -> Any:
     try:
         twin.predict_then_learn(X, y)
         twin.predict(X[:1])
-        if hasattr(twin, "predict_interval"):
-            twin.predict_interval(X[:1], spec.coverage)
+        if hasattr(twin, "predict_quantiles"):
+            twin.predict_quantiles(X[:1], levels_of(spec))
+        elif spec.quantiles:
+            raise ValueError("this learner has no quantiles; leave them out")
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
         raise HTTPError(422, f"parameters: {' '.join(str(error).split())}") from None
     return twin
+
+
+def levels_of(spec: Spec) -> list[float]:
+    """Return the levels of both ends of the interval, then those of the quantiles."""
+    quantiles = check_levels(spec.quantiles).tolist() if spec.quantiles else []
+    return [*ends_of(spec.coverage).tolist(), *quantiles]
 
 
 def build(spec: Spec) -> Any:

@@ -54,7 +54,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.aggregate.calibration import around, at_coverage, check_coverage
+from pronk.aggregate.calibration import around, requested_levels
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.late import Arrived
 from pronk.aggregate.recovery import RecoveringKernel
@@ -71,6 +71,7 @@ from pronk.estimators.inputs import (
     dense_blocks,
 )
 from pronk.estimators.labels import Labels
+from pronk.estimators.quantiles import QuantileRegressor
 from pronk.estimators.waiting import Kept, Line, Meaning, recorded_rows
 
 Array = NDArray[np.float64]
@@ -202,26 +203,26 @@ class _OnlineKernel(TimedLearner):
                         model.start_clock()
                     after = None if times is None else times[whole]
                     P = model.learn(part, Y[whole], times=after)
-                    passed.append((P, self._widths_of(P)))
+                    passed.append((P, self._offsets_of(P)))
                 else:
-                    passed.append((model.predict(part, False), model.current_widths(part)))
-        P, model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+                    passed.append((model.predict(part, False), model.current_offsets(part)))
+        P, model.last_offsets = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
-        """Learn rows, of a sparse matrix in blocks; widths are those of all rows."""
+        """Learn rows, of a sparse matrix in blocks; quantiles are those of all rows."""
         if weights is not None or isinstance(X, np.ndarray):
             return super()._pass(X, Y, weights)
         passed = []
         for rows, block in dense_blocks(X):
             P = super()._pass(block(), Y[rows])
-            passed.append((P, self._widths_of(P)))
-        P, self._model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+            passed.append((P, self._offsets_of(P)))
+        P, self._model.last_offsets = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
 
-    def _widths_of(self, P: Array) -> Array:
-        """Return the half-widths of the rows just learned; 0 for labels, which have none."""
-        return self._model.current_widths(P) if self._model.signed else self._model.last_widths
+    def _offsets_of(self, P: Array) -> Array:
+        """Return the offsets of the quantiles of the rows just learned; 0 for labels."""
+        return self._model.current_offsets(P) if self._model.signed else self._model.last_offsets
 
     def _ahead(self, rows: Any, ahead: bool | None) -> Iterator[tuple[Array, bool | None]]:
         """Yield the rows in blocks, each with its ``ahead``: only the first has the next row."""
@@ -397,7 +398,7 @@ class _OnlineKernel(TimedLearner):
         return self._model.experts.final_mixture.stack_shares
 
 
-class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
+class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor):
     """Regression without parameters to tune.
 
     Parameters
@@ -439,8 +440,8 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         return P[:, 0] if self._flat else P
 
     def predict_then_learn(
-        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None,
-        times: Any = None,
+        self, X: Any, y: Any, interval: float | None = None, *, quantiles: Any = None,
+        sample_weight: Any = None, times: Any = None,
     ) -> Any:  # fmt: skip
         """Process the rows in order; return the predictions made before each row's y was used.
 
@@ -451,19 +452,21 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         (`pronk.aggregate.clock`).
 
         With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
-        probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
-        is known.
+        probability, (n, 2) or (n, outputs, 2); with ``quantiles=(0.1, 0.5, 0.9)`` the pair of
+        predictions and quantiles of y, (n, 3) or (n, outputs, 3). NaN for the first two rows,
+        before which no error is known.
         """
         options = {"sample_weight": sample_weight, "times": times}
-        if interval is None:
+        levels = requested_levels(interval, quantiles)
+        if levels is None:
             return super().predict_then_learn(X, y, **options)
-        check_coverage(interval)
-        with self._own_lock():  # last_widths belong to this call
+        with self._own_lock():  # last_offsets belong to this call
             P = super().predict_then_learn(X, y, **options)
             if not len(P):
-                return P, around(P, P)
-            half = at_coverage(self._model.last_widths, interval)
-        return P, around(P, half[:, 0] if self._flat else half)
+                return P, np.empty((*P.shape, len(levels)))
+            P2 = P[:, None] if self._flat else P
+            found = around(P2, self._model.last_offsets, levels)
+        return P, found[:, 0] if self._flat else found
 
     def predict(self, X: Any, return_std: bool = False, *, ahead: bool | None = None) -> Any:
         """Predict rows that follow the stream in order: the first is the next row; change nothing.
@@ -488,46 +491,16 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         deviation = np.concatenate([P[:0], *parts])
         return values, deviation[:, 0] if self._flat else deviation
 
-    def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, ahead: bool | None = None
-    ) -> Array:
-        """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.
-
-        The rows follow the stream in order, as in `predict`.
-
-        Intervals are wider where errors on similar rows were larger, and their half-width follows
-        the errors so far, so that long-run coverage is correct also under drift. Intervals of a
-        larger coverage contain those of a smaller one. NaN before two rows were learned: no error
-        is known yet.
-        """
-        check_coverage(coverage)
+    def _predict_quantiles(self, X: Any, levels: Array, ahead: bool | None) -> Array:
         check_is_fitted(self)
         rows = self._rows(X)
         if not rows.shape[0]:
-            return around(nothing := super().predict(rows), nothing)
+            return np.empty((0, self._outputs, len(levels)))
         with self._own_lock(), limited:
-            parts = [
-                self._model.half_widths(block, coverage, where)
+            return np.concatenate([
+                self._model.predict_quantiles(block, levels, where)
                 for block, where in self._ahead(rows, ahead)
-            ]
-        P, half = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
-
-    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> Any:
-        """Return the interval of the next row, a dict or a vector, as a pair of numbers.
-
-        With several outputs it is an array (outputs, 2); NaN before two rows are learned.
-        """
-        if not self.__sklearn_is_fitted__():
-            check_coverage(coverage)
-            return float("nan"), float("nan")
-        found = self.predict_interval(self._one(x), coverage)[0]
-        return found if found.ndim == 2 else tuple(found.tolist())
-
-    def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
-        """Return the intervals of `predict_then_learn` instead of its predictions."""
-        intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
-        return intervals
+            ])  # fmt: skip
 
 
 class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):

@@ -257,7 +257,7 @@ def _decode(decoder: Any, body: bytes) -> Any:
 
 def _encoded(work: Work, answer: Any) -> bytes:
     model = work.model
-    return encode(response(model.name, work.id, answer, model.spec.coverage, work.outputs))
+    return encode(response(model.name, work.id, answer, model.spec, work.outputs))
 
 
 def _check_version(scope: Scope, version: int) -> None:
