@@ -11,6 +11,10 @@ a stream that changes abruptly it would never become as good as one that starts 
    is clearly worse or after 8,192 rows. Another alarm after 512 rows of a trial restarts the
    challenger. Each challenger that is dropped halves the chance of a false alarm that the detector
    accepts; a swap resets the detector.
+4. **Return** (`returning`). A replaced learner is kept as it was at the alarm. It takes over again
+   once it predicts the last rows clearly better; a challenger starts in any case.
+
+Each alarm names the columns that changed (`changes`).
 
 The incumbent does not depend on the challenger, and all of this happens at rows counted from the
 start of the stream, so the cut into calls changes nothing. With a delay (`late`) the detector, the
@@ -22,15 +26,19 @@ Intervals and probabilities follow the final prediction and targets as given.
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any, ClassVar
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.aggregate import returning
 from pronk.aggregate.baselines import remapped_labels
 from pronk.aggregate.calibration import COVERAGES, SUREST, UNKNOWN, Intervals
 from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.changes import DISTRIBUTION, MOST_NAMED, RecentRows
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.late import Arrived, Header, ReadRows, Record
@@ -48,19 +56,26 @@ from pronk.aggregate.trial import (
 from pronk.core.drift import DELTA, ErrorWindow, LossWindow, Rise
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import recombined
-from pronk.core.state import Count, Field, Numbers, Part, Sizes, Stateful, Unsaved, require
+from pronk.core.state import Count, Field, Numbers, Part, Parts, Sizes, Stateful, Unsaved, require
 
 Array = NDArray[np.float64]
 
 #: Rows of an incumbent before an alarm starts a trial, and of a trial before it is restarted.
 LEAST_ROWS, RESTART_ROWS = 512, 512
+#: Most rows that the incumbent learns at once, in a pass that is split over cores too: a replaced
+#: learner may have to learn them again. So many of them it learns up to the next event.
+MOST_ROWS, MOST_SPLIT, FEW_ROWS = 4096, 65_536, 1024
 #: Most challengers that are counted as dropped since the last swap.
 MOST_DROPPED = 64
 #: Most entries of the log; the oldest are dropped.
 LOGGED = 64
-#: Columns of the log (entries, 6): row of the alarm, first row of the higher loss, mean losses
-#: before and since, outcome of the trial, and number of rows seen when it ended (0: it has not).
-ALARM, SINCE, BEFORE, AFTER, OUTCOME, END = range(6)
+#: Columns of the log (entries, 7): row of the alarm, first row of the higher loss, mean losses
+#: before and since, outcome of the trial, number of rows seen when it ended (0: it has not), and
+#: when a retired learner took over (0: none has).
+ALARM, SINCE, BEFORE, AFTER, OUTCOME, END, RETURNED = range(7)
+#: Numbers of a column that changed (`changes.Changed`); those of entries without one are EMPTY.
+COLUMN, KIND, P_VALUE = range(3)
+CHANGED, EMPTY = 9, -1.0
 #: Names of the outcomes.
 OUTCOMES = {ON_TRIAL: "on trial", SWAPPED: "swap", DROPPED: "dropped", RESTARTED: "restarted"}
 
@@ -103,6 +118,8 @@ class _Call:
     ) -> None:  # fmt: skip
         self.X, self.Y, self._waiting, self._delay = X, Y, late.shape[1], delay
         self._gaps, self.arrived = gaps, arrived
+        self.origin: _Origin | None = None
+        self.learn_experts: LearnExperts | None = None
         self._all_P, self._all_Y = np.empty((self._waiting + len(Y), Y.shape[1])), Y
         if self._waiting:
             self._all_P[: self._waiting] = late[0]
@@ -131,6 +148,30 @@ class _Call:
         return self._all_P[arrived], self._all_Y[arrived]
 
 
+class _Origin:
+    """The incumbent at a row of a call, before it learned that row, from its snapshot or a copy."""
+
+    def __init__(self, learner: OnlineKernel, row: int, snapshot: Any) -> None:
+        self.row, self._snapshot = row, snapshot
+        self._learner = copy.deepcopy(learner) if snapshot is None else learner
+
+    def learner(self) -> OnlineKernel:
+        """Return a copy of the learner as it was."""
+        learner, snapshot = copy.deepcopy((self._learner, self._snapshot))
+        if snapshot is not None:
+            learner.roll_back(snapshot)
+        return learner
+
+
+class _Incumbent(Part):
+    """The incumbent; its owner knows the snapshot of the call, and the row at which it was made."""
+
+    def snapshot(self, owner: Any) -> Any:
+        part, held = super().snapshot(owner)
+        owner._held = ref(held), owner.predicted
+        return part, held
+
+
 class RecoveringKernel(Stateful):
     """Incumbent, challenger and the calibration of their prediction."""
 
@@ -151,7 +192,13 @@ class RecoveringKernel(Stateful):
         self.incumbent = self._make(outputs=outputs, memory=memory)
         self.trial: Trial | None = None
         self._dropped = 0  # challengers since the last swap
-        self._log = np.zeros((0, 6))
+        self._log = np.zeros((0, 7))
+        self._named = np.zeros((0, MOST_NAMED, CHANGED))  # columns that changed, per entry
+        self.recent = RecentRows(columns, outputs)
+        self.kept: OnlineKernel | None = None  # the incumbent as it was at the alarm of the trial
+        self.retired: list[OnlineKernel] = []  # replaced learners, the newest last
+        self._held: tuple[ReferenceType[Any], int] | None = None  # snapshot of the call
+        self._most_retired = returning.FEW_RETIRED if few else returning.MOST_RETIRED
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
         self._set_detector()
         self.intervals = Intervals(outputs)
@@ -191,6 +238,7 @@ class RecoveringKernel(Stateful):
         """Let the windows count time, before the first row is learned."""
         self.clock = Clock()
         self.incumbent = self._make(outputs=self.outputs, memory=self.memory, timed=True)
+        self.recent = RecentRows(self.columns, self.outputs, timed=True)
 
     def learn(
         self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
@@ -207,33 +255,71 @@ class RecoveringKernel(Stateful):
             if not self.signed and self._rows + len(X) > STAGES[0]:
                 arrived.known &= arrived.scaled  # errors are in units of the error scale
         call = _Call(X, Y, gaps, self._late, self.delay, arrived)
-        first, start = self.predicted, 0
+        first, start, held = self.predicted, 0, self._unused_snapshot()
         while start < len(X):
             rows = slice(start, len(X))
-            read = call.read(self._started, rows)
-            own = self.incumbent.learn(X[rows], Y[rows], learn_experts, call.gaps(rows), read)
-            start = self._try(call, *own, start, first, read)
+            if held is not None or len(X) - start > FEW_ROWS:
+                most = MOST_ROWS if learn_experts is None else MOST_SPLIT
+                rows = slice(start, min(len(X), start + most))
+                call.origin = _Origin(self.incumbent, start, held)
+                held = None
+            else:
+                rows = slice(start, min(len(X), start + self._rows_to_event(first + start)))
+            call.learn_experts, read = learn_experts, call.read(self._started, rows)
+            gone = call.gaps(rows)
+            own = self.incumbent.learn(X[rows], Y[rows], learn_experts, gone, read)
+            start = self._try(call, *own, rows, first, read)
         self._calibrate(call.P, call.scales, Y)
         if self.probabilities is None:
             return call.P
         return self.probabilities.learn(X, call.P, Y, arrived=arrived)
 
+    def _rows_to_event(self, row: int) -> int:
+        """Return how many rows after ``row`` rows the next alarm, decision or return may come."""
+        rows = max(0, self.delay - row) + self.detector.rows_to_bucket
+        if self.trial is not None:
+            rows = min(rows, self.trial.rows_to_check)
+        return min(rows, returning.GRID - row % returning.GRID) if self.retired else rows
+
+    def _incumbent_at(self, call: _Call, row: int, stop: int) -> OnlineKernel:
+        """Return a copy of the incumbent as it was at a row of the call; it is at row ``stop``."""
+        if row == stop:
+            return copy.deepcopy(self.incumbent)
+        assert call.origin is not None
+        learner, rows = call.origin.learner(), slice(call.origin.row, row)
+        read = call.read(self._started, rows)
+        X, Y = call.X[rows], call.Y[rows]
+        learner.learn(X, Y, call.learn_experts, call.gaps(rows), read)
+        return learner
+
+    def _unused_snapshot(self) -> Any:
+        """Return the incumbent's snapshot of the call, if nothing was learned since."""
+        if self._held is None or self._held[1] != self.predicted:
+            return None
+        return self._held[0]()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_held": None}
+
     def _try(
-        self, call: _Call, own: Array, own_scales: Array, start: int, first: int,
+        self, call: _Call, own: Array, own_scales: Array, block: slice, first: int,
         read: ReadRows | None,
     ) -> int:  # fmt: skip
-        """Watch rows of a call from ``start`` on, which the incumbent has learned.
+        """Watch a block of rows of a call, which the incumbent has learned.
 
         ``own`` and ``own_scales`` are the incumbent's predictions and error scales, ``read`` the
         rows as it read them earlier; the final ones go to the call, whose row 0 is row ``first`` of
         the stream. Return the row behind a swap, from which on the new incumbent has to learn, or
-        the number of rows.
+        the end of the block.
         """
-        done, stop = start, len(call.P)
+        done, start, stop = block.start, block.start, block.stop
         while done < stop:
             trial, rows = self.trial, slice(done, stop)
             if trial is not None:
                 rows = slice(done, min(stop, done + trial.rows_to_check))
+            if self.retired:
+                grid = returning.GRID - (first + done) % returning.GRID
+                rows = slice(done, min(rows.stop, done + grid))
             here = slice(rows.start - start, rows.stop - start)
             P, scales = own[here], own_scales[here]
             if trial is not None:
@@ -243,9 +329,19 @@ class RecoveringKernel(Stateful):
                 )  # fmt: skip
             call.fill(rows, P, scales)
             done, rise = self._first_rise(call, rows, first)
+            new = slice(rows.start, done)
+            self.recent.add(call.X[new], call.Y[new], call.P[new], call.gaps(new))
             if rise is not None:
+                if self.kept is None:
+                    self.kept = self._incumbent_at(call, done, stop)
                 self._start_trial(first + done, rise)
-            elif trial is not None and (outcome := trial.outcome()) != ON_TRIAL:
+            if self._wake(call, done, stop, first):
+                break
+            if rise is not None:
+                continue
+            if trial is not None and (outcome := trial.outcome()) != ON_TRIAL:
+                if outcome == SWAPPED and self.kept is None:
+                    self.kept = self._incumbent_at(call, done, stop)
                 self._end_trial(outcome, first + done)
                 if outcome == SWAPPED:
                     break
@@ -278,8 +374,12 @@ class RecoveringKernel(Stateful):
         if self.trial is not None:
             self._end_trial(RESTARTED, row)
         since = row - 1 - self.delay - (rise.row - rise.since)
-        entry = [row - 1, since, rise.before, rise.after, ON_TRIAL, 0.0]
+        entry = [row - 1, since, rise.before, rise.after, ON_TRIAL, 0.0, 0.0]
         self._log = np.vstack((self._log, [entry]))[-LOGGED:]
+        named = np.full((1, MOST_NAMED, CHANGED), EMPTY)
+        for i, one in enumerate(self.recent.changed(since, row - self.delay)):
+            named[0, i] = one.column, one.kind, one.p, *one.before, *one.since
+        self._named = np.concatenate((self._named, named))[-LOGGED:]
         self._outcomes[ON_TRIAL] += 1
         self.trial = self._new_trial(row)
 
@@ -290,19 +390,65 @@ class RecoveringKernel(Stateful):
         self._log[-1, [OUTCOME, END]] = outcome, row
         self._outcomes[outcome] += 1
         if outcome == SWAPPED:
-            self.incumbent, self._started = self.trial.challenger, self.trial.started
-            self.incumbent.set_memory(self.memory)
+            self._replace_by(self.trial.challenger, row)
             self._dropped = 0
-            self._set_detector()
-        elif outcome == DROPPED:
+        elif outcome == DROPPED and not self._log[-1, RETURNED]:
             self._dropped = min(self._dropped + 1, MOST_DROPPED)
             self.detector.delta = self._delta
+        self.kept = None if outcome != RESTARTED else self.kept
         self.trial = None
 
+    def _replace_by(self, learner: OnlineKernel, row: int) -> None:
+        """Make a learner the incumbent after ``row`` rows; the old one, as kept, is retired."""
+        assert self.kept is not None
+        others = [one for one in self.retired if one is not learner]
+        self.retired, self.kept = [*others, self.kept][-self._most_retired :], None
+        self.incumbent, self._started = learner, self._first_row(learner, row)
+        learner.set_memory(self.memory)
+        self._set_detector()
+
+    def _first_row(self, learner: OnlineKernel, row: int) -> int:
+        """Return the row at which a learner would have started to have its rows after ``row``."""
+        return row - learner.rows - self.delay
+
+    def _wake(self, call: _Call, done: int, stop: int, first: int) -> bool:
+        """Replace the incumbent after ``done`` rows of a call by a retired learner that is better.
+
+        It learns the last rows. A challenger starts, if there is none since an alarm just before.
+        """
+        row = first + done
+        if (
+            not self.retired
+            or row % returning.GRID
+            or not returning.watched(self.recent, self.delay)
+        ):
+            return False
+        alarm = self.trial is not None and self.trial.rows <= returning.AFTER_ALARM
+        ratio, before, after = returning.growth(self.recent, self.delay)
+        if not alarm and ratio < returning.JUMP:
+            return False
+        found = returning.best_retired(self.retired, self.recent, self.delay, self.signed)
+        if found is None:
+            return False
+        place, rows = found
+        learner, known = self.retired[place], rows + self.delay
+        X, Y, _, gaps = self.recent.last(known)
+        learner.learn(X.copy(), Y.copy(), gaps=None if gaps is None else gaps.copy())
+        if self.kept is None:
+            self.kept = self._incumbent_at(call, done, stop)
+        self._replace_by(learner, row)
+        if not alarm:
+            self._start_trial(row, Rise(rows, 1, before, after))
+        self._log = self._log.copy()
+        self._log[-1, RETURNED] = row
+        return True
+
+    def _make_learner(self, memory: int = 0) -> OnlineKernel:
+        timed = self.clock is not None
+        return self._make(outputs=self.outputs, memory=memory or self.memory, timed=timed)
+
     def _new_trial(self, row: int = 0) -> Trial:
-        challenger = self._make(
-            outputs=self.outputs, memory=(self.memory + 1) // 2, timed=self.clock is not None
-        )
+        challenger = self._make_learner((self.memory + 1) // 2)
         seen = self.detector.seen_labels if isinstance(self.detector, LabelWindow) else None
         seen = np.zeros((2, self.outputs)) if seen is None else seen
         return Trial(challenger, row, seen, self.delay)
@@ -331,14 +477,16 @@ class RecoveringKernel(Stateful):
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """Alarms and outcomes of their trials, oldest first."""
+        """Alarms, the columns that changed, and outcomes of their trials, oldest first."""
         return [
             {
                 "row": int(entry[ALARM]), "since": int(entry[SINCE]),
                 "before": float(entry[BEFORE]), "after": float(entry[AFTER]),
                 "outcome": OUTCOMES[int(entry[OUTCOME])], "end": int(entry[END]) or None,
+                "returned": int(entry[RETURNED]) or None,
+                "details": [_described(one) for one in named if one[COLUMN] != EMPTY],
             }
-            for entry in self._log
+            for entry, named in zip(self._log, self._named, strict=True)
         ]  # fmt: skip
 
     def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
@@ -507,6 +655,9 @@ class RecoveringKernel(Stateful):
             self.trial.remap(matrix)
         assert isinstance(self.detector, LabelWindow)
         self.detector.seen_labels = remapped_labels(self.detector.seen_labels, matrix)
+        self.recent.remap(matrix)
+        for learner in (*self.retired, *([] if self.kept is None else [self.kept])):
+            learner.remap(matrix)
         self._late = recombined(self._late, matrix)
         self._late_widths = recombined(self._late_widths, matrix)
         if self.probabilities is not None:
@@ -519,14 +670,18 @@ class RecoveringKernel(Stateful):
         Count("started"),
         Count("dropped", high=MOST_DROPPED),
         Part("clock", "clock", make="_new_clock"),
-        Part("incumbent", "incumbent"),
+        _Incumbent("incumbent", "incumbent"),
+        Part("kept", "kept", make="_make_learner"),
         Numbers("late", (3, "late", "outputs"), written="replaced"),
         Numbers(
             "late_widths", ("widths", len(COVERAGES), "outputs"), low=UNKNOWN, written="replaced"
         ),
         Part("detector", "detector"),
         Part("trial", "trial", make="_new_trial"),
-        Numbers("log", ("entries", 6), low=0.0, written="replaced"),
+        Numbers("log", ("entries", 7), low=0.0, written="replaced"),
+        Numbers("named", ("entries", MOST_NAMED, CHANGED), written="replaced"),
+        Part("recent", "recent", sizes={"outputs": "outputs"}),
+        Parts("retired", "retired"),
         Numbers("outcomes", (len(OUTCOMES),), whole=True, low=0, high=2**53),
         Part("intervals", "intervals", sizes={"outputs": "followed"}),
         Part("probabilities", "probabilities", sizes={"outputs": "outputs"}),
@@ -535,8 +690,13 @@ class RecoveringKernel(Stateful):
     )
 
     def _load(self, state: Any) -> Sizes:
-        if isinstance(state, dict) and state.get("clock") is not None:
-            self.start_clock()
+        if isinstance(state, dict):
+            if state.get("clock") is not None:
+                self.start_clock()
+            kept = state.get("retired")
+            count = len(kept) if isinstance(kept, list) else 0
+            require(count <= self._most_retired, "retired has too many learners")
+            self.retired = [self._make_learner() for _ in range(count)]
         return super()._load(state)
 
     def _new_clock(self) -> Clock:
@@ -554,6 +714,13 @@ class RecoveringKernel(Stateful):
         require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")
         require(rows >= 0, "started is not as rows says")
         require(self.detector.rows <= predicted, "detector has more rows than rows says")
+        require(self.recent.rows == predicted, "recent has another number of rows than rows says")
+        require(
+            all(one.rows <= predicted for one in self.retired),
+            "retired has more rows than rows says",
+        )
+        columns = self._named[:, :, COLUMN]
+        require(np.isin(columns, np.arange(EMPTY, self.columns)).all(), "named has other columns")
         whole = np.delete(self._log, [BEFORE, AFTER], axis=1)
         require((whole == np.floor(whole)).all(), "log has a fraction")
         require((self._log[:, [BEFORE, AFTER]] <= 1.0).all(), "log has losses above 1")
@@ -566,6 +733,7 @@ class RecoveringKernel(Stateful):
         ended = self._outcomes[ON_TRIAL] - self._outcomes[1:].sum()
         require(ended == (self.trial is not None), "outcomes are not those of the trials")
         require(self._outcomes[ON_TRIAL] >= sizes["entries"], "outcomes are fewer than the log has")
+        require(self.kept is None or self.trial is not None, "kept is there without a trial")
         if self.trial is not None:
             rows = predicted - self.trial.started
             require(rows == self.trial.rows, "trial did not start as rows says")
@@ -575,3 +743,12 @@ class RecoveringKernel(Stateful):
         self.incumbent.set_memory(self.memory)
         if self.trial is not None:
             self.trial.challenger.set_memory((self.memory + 1) // 2)
+
+
+def _described(one: Array) -> dict[str, Any]:
+    """Return a column that changed, by its number."""
+    kind = "distribution" if one[KIND] == DISTRIBUTION else "relation"
+    return {
+        "place": int(one[COLUMN]), "changed": kind, "p": float(one[P_VALUE]),
+        "before": one[3:6].tolist(), "since": one[6:9].tolist(),
+    }  # fmt: skip

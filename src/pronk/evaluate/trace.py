@@ -454,7 +454,7 @@ def _learner_of(model: Any) -> Any:
 
 def changes_of(model: Any) -> list[dict[str, Any]]:
     """Return the last changes to which a model's learner has reacted (`changes_`), if it does."""
-    return list(getattr(_learner_of(model), "changes_", []))
+    return list(getattr(model, "changes_", getattr(_learner_of(model), "changes_", [])))
 
 
 def count_changes(model: Any) -> dict[str, int]:
