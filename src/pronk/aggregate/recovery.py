@@ -192,6 +192,7 @@ class RecoveringKernel(Stateful):
         self.incumbent = self._make(outputs=outputs, memory=memory)
         self.trial: Trial | None = None
         self._dropped = 0  # challengers since the last swap
+        self._returns = 0  # retired learners that took over
         self._log = np.zeros((0, 7))
         self._named = np.zeros((0, MOST_NAMED, CHANGED))  # columns that changed, per entry
         self.recent = RecentRows(columns, outputs)
@@ -441,6 +442,7 @@ class RecoveringKernel(Stateful):
             self._start_trial(row, Rise(rows, 1, before, after))
         self._log = self._log.copy()
         self._log[-1, RETURNED] = row
+        self._returns += 1
         return True
 
     def _make_learner(self, memory: int = 0) -> OnlineKernel:
@@ -473,7 +475,8 @@ class RecoveringKernel(Stateful):
     def counts(self) -> dict[str, int]:
         """Number of trials so far, and of each of their outcomes."""
         names = {ON_TRIAL: "trials", SWAPPED: "swaps", DROPPED: "dropped", RESTARTED: "restarted"}
-        return {name: int(self._outcomes[outcome]) for outcome, name in names.items()}
+        found = {name: int(self._outcomes[outcome]) for outcome, name in names.items()}
+        return {**found, "returns": self._returns}
 
     @property
     def changes(self) -> list[dict[str, Any]]:
@@ -669,6 +672,7 @@ class RecoveringKernel(Stateful):
         Count("rows"),
         Count("started"),
         Count("dropped", high=MOST_DROPPED),
+        Count("returns"),
         Part("clock", "clock", make="_new_clock"),
         _Incumbent("incumbent", "incumbent"),
         Part("kept", "kept", make="_make_learner"),

@@ -24,6 +24,7 @@ from pronk.cli.models import (
     refuse_learned,
     saved_model,
 )
+from pronk.cli.on_alarm import split
 from pronk.cli.outputs import check_metrics_ending, check_outputs
 from pronk.cli.predictions import STANDARD_OUTPUT, StandardOutput, check_ending, check_interval
 from pronk.cli.run_loop import RunLoop
@@ -72,6 +73,7 @@ class RunOptions:
     metrics_every: int = 1000
     window: int = 1000
     report: Path | None = None
+    on_alarm: str | None = None
     checkpoint: Path | None = None
     checkpoint_every: int = 100_000
     skip_bad: Path | None = None
@@ -84,6 +86,8 @@ class RunOptions:
 def run_job(job: RunOptions, *, as_json: bool) -> None:
     """Check the options, read the file once, print the summary."""
     check_job(job)
+    if job.on_alarm is not None:
+        split(job.on_alarm)
     with locked(job.checkpoint), ExitStack() as stack:
         _run(job, as_json, stack)
 
