@@ -293,6 +293,16 @@ class RecoveringKernel(Stateful):
         learner.learn(X, Y, call.learn_experts, call.gaps(rows), read)
         return learner
 
+    def _keep(self, call: _Call, done: int, stop: int, since: int = 0) -> None:
+        """Keep a copy of the incumbent after ``done`` rows of a call; the change is ``since`` rows.
+
+        It learns the last rows before the change again, to return as it was then.
+        """
+        self.kept = self._incumbent_at(call, done, stop)
+        if since and returning.REFRESH + since <= min(self.recent.rows, self.recent.newest):
+            X, Y, _, gaps = self.recent.last(returning.REFRESH, since)
+            self.kept.learn(X.copy(), Y.copy(), gaps=None if gaps is None else gaps.copy())
+
     def _unused_snapshot(self) -> Any:
         """Return the incumbent's snapshot of the call, if nothing was learned since."""
         if self._held is None or self._held[1] != self.predicted:
@@ -334,7 +344,8 @@ class RecoveringKernel(Stateful):
             self.recent.add(call.X[new], call.Y[new], call.P[new], call.gaps(new))
             if rise is not None:
                 if self.kept is None:
-                    self.kept = self._incumbent_at(call, done, stop)
+                    since = first + done - 1 - self.delay - (rise.row - rise.since)
+                    self._keep(call, done, stop, first + done - since)
                 self._start_trial(first + done, rise)
             if self._wake(call, done, stop, first):
                 break
@@ -342,7 +353,7 @@ class RecoveringKernel(Stateful):
                 continue
             if trial is not None and (outcome := trial.outcome()) != ON_TRIAL:
                 if outcome == SWAPPED and self.kept is None:
-                    self.kept = self._incumbent_at(call, done, stop)
+                    self._keep(call, done, stop)
                 self._end_trial(outcome, first + done)
                 if outcome == SWAPPED:
                     break
@@ -402,8 +413,11 @@ class RecoveringKernel(Stateful):
     def _replace_by(self, learner: OnlineKernel, row: int) -> None:
         """Make a learner the incumbent after ``row`` rows; the old one, as kept, is retired."""
         assert self.kept is not None
-        others = [one for one in self.retired if one is not learner]
-        self.retired, self.kept = [*others, self.kept][-self._most_retired :], None
+        found = [one for one in self.retired if one is not learner]
+        # One that has returned and is replaced after all is the first to be dropped.
+        twice = self.trial is not None and learner is self.trial.challenger
+        found.insert(0 if twice and self._log[-1, RETURNED] else len(found), self.kept)
+        self.retired, self.kept = found[-self._most_retired :], None
         self.incumbent, self._started = learner, self._first_row(learner, row)
         learner.set_memory(self.memory)
         self._set_detector()
@@ -431,12 +445,14 @@ class RecoveringKernel(Stateful):
         found = returning.best_retired(self.retired, self.recent, self.delay, self.signed)
         if found is None:
             return False
-        place, rows = found
-        learner, known = self.retired[place], rows + self.delay
+        learner, rows = found
+        known = rows + self.delay
+        if learner.rows + known > row:
+            return False
         X, Y, _, gaps = self.recent.last(known)
         learner.learn(X.copy(), Y.copy(), gaps=None if gaps is None else gaps.copy())
         if self.kept is None:
-            self.kept = self._incumbent_at(call, done, stop)
+            self._keep(call, done, stop, known)
         self._replace_by(learner, row)
         if not alarm:
             self._start_trial(row, Rise(rows, 1, before, after))
@@ -719,10 +735,6 @@ class RecoveringKernel(Stateful):
         require(rows >= 0, "started is not as rows says")
         require(self.detector.rows <= predicted, "detector has more rows than rows says")
         require(self.recent.rows == predicted, "recent has another number of rows than rows says")
-        require(
-            all(one.rows <= predicted for one in self.retired),
-            "retired has more rows than rows says",
-        )
         columns = self._named[:, :, COLUMN]
         require(np.isin(columns, np.arange(EMPTY, self.columns)).all(), "named has other columns")
         whole = np.delete(self._log, [BEFORE, AFTER], axis=1)

@@ -1,7 +1,8 @@
 """Learners that were replaced and are kept, for a concept that returns.
 
-A learner that a challenger has replaced is retired: it learns no more, as it was at the alarm, but
-the newest two are kept (one in a small model). Every 16 rows the mean absolute errors of the last
+A learner that a challenger has replaced is retired: a copy of it, as it was at the alarm, learns
+the last 128 rows before the change again, and then no more. The newest two are kept (one in a small
+model). Every 16 rows the mean absolute errors of the last
 16 rows and of the 64 before are compared, which costs little. Where they have doubled, and within
 256 rows of an alarm, every retired learner predicts the last 64 rows. With a and b the absolute
 errors of the prediction and of a retired learner,
@@ -35,6 +36,8 @@ GRID, BEFORE = 16, 64
 JUMP = 2.0
 #: Last rows that a retired learner predicts, and from where on it is clearly better.
 TRIED, SURE, CLEAR = (16, 32, 64), 2.5, 0.05
+#: Rows before a change that a retired learner learns again.
+REFRESH = 128
 #: Rows after an alarm within which retired learners are tried.
 AFTER_ALARM = 256
 
@@ -57,12 +60,12 @@ def growth(recent: RecentRows, delay: int) -> tuple[float, float, float]:
 
 def best_retired(
     retired: Sequence[OnlineKernel], recent: RecentRows, delay: int, signed: bool
-) -> tuple[int, int] | None:
-    """Return the place of the learner that is clearly better, and over how many rows; or None."""
+) -> tuple[OnlineKernel, int] | None:
+    """Return the learner that is clearly better, and over how many rows; or None."""
     X, Y, P, _ = recent.last(TRIED[-1], delay)
     absolute_errors(P, Y, own := np.empty(P.shape))
     best, found = SURE, None
-    for place, learner in enumerate(retired):
+    for learner in retired:
         Q, _ = learner.predict(np.ascontiguousarray(X))
         absolute_errors(Q, Y, theirs := np.empty(Q.shape))
         total = own + theirs
@@ -72,5 +75,5 @@ def best_retired(
             last = d[-rows:]
             score = float(last.sum() / np.sqrt((last * last).sum() + 1e-300))
             if score >= best and last.mean() >= CLEAR:
-                best, found = score, (place, rows)
+                best, found = score, (learner, rows)
     return found

@@ -418,7 +418,7 @@ def _events(online: OnlineModel) -> list[dict[str, Any]]:
     if online.fitted and not isinstance(online, KeyedOnlineModel):
         found += [
             {"kind": "new learner", "row": change["row"] + 1, "text": _change(change)}
-            for change in changes_of(online.learner)
+            for change in changes_of(getattr(online, "learner", online.inner))
         ]
     return sorted(found, key=lambda event: -event["row"])[:MOST_EVENTS]
 
