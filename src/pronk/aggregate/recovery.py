@@ -62,6 +62,8 @@ Array = NDArray[np.float64]
 
 #: Rows of an incumbent before an alarm starts a trial, and of a trial before it is restarted.
 LEAST_ROWS, RESTART_ROWS = 512, 512
+#: Whether replaced learners are kept.
+KEEPS = True
 #: Most rows that the incumbent learns at once, in a pass that is split over cores too: a replaced
 #: learner may have to learn them again. So many of them it learns up to the next event.
 MOST_ROWS, MOST_SPLIT, FEW_ROWS = 4096, 65_536, 1024
@@ -417,7 +419,7 @@ class RecoveringKernel(Stateful):
         # One that has returned and is replaced after all is the first to be dropped.
         twice = self.trial is not None and learner is self.trial.challenger
         found.insert(0 if twice and self._log[-1, RETURNED] else len(found), self.kept)
-        self.retired, self.kept = found[-self._most_retired :], None
+        self.retired, self.kept = found[-self._most_retired :] if KEEPS else [], None
         self.incumbent, self._started = learner, self._first_row(learner, row)
         learner.set_memory(self.memory)
         self._set_detector()
