@@ -209,8 +209,8 @@ river's `ARFRegressor` or `ARFClassifier`, and LightGBM, fitted every {REFIT} ro
 Written by
 `python benchmarks/bench_change.py --write`."""
 TURNS_INTRO = f"""\
-Two functions (and the labels by their signs) take turns every {PERIOD:,} rows. The mean error of the
-first 500 rows of each period, in units of the noise's variance, or % of labels: from the third
+Two functions (and the labels by their signs) take turns every {PERIOD:,} rows. The mean error of
+the first 500 rows of each period, in units of the noise's variance, or % of labels: from the third
 period on a learner that was replaced returns; *none is kept*: without that."""
 SETS_INTRO = """\
 Real sets, in the order of time (bike_hour, elec2) or shuffled, and a stationary stream. Errors are
