@@ -239,7 +239,7 @@ class RecoveringKernel(Stateful):
 
     def start_clock(self) -> None:
         """Let the windows count time, before the first row is learned."""
-        self.clock = Clock()
+        self.clock, self._held = Clock(), None
         self.incumbent = self._make(outputs=self.outputs, memory=self.memory, timed=True)
         self.recent = RecentRows(self.columns, self.outputs, timed=True)
 
@@ -670,7 +670,7 @@ class RecoveringKernel(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
-        self.outputs = matrix.shape[1]
+        self.outputs, self._held = matrix.shape[1], None
         self.incumbent.remap(matrix)
         if self.trial is not None:
             self.trial.remap(matrix)
@@ -757,6 +757,7 @@ class RecoveringKernel(Stateful):
             require(rows == self.trial.rows, "trial did not start as rows says")
 
     def _update_derived(self) -> None:
+        self._held = None
         self.detector.delta = self._delta
         self.incumbent.set_memory(self.memory)
         if self.trial is not None:
