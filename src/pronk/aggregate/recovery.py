@@ -261,7 +261,7 @@ class RecoveringKernel(Stateful):
         first, start, held = self.predicted, 0, self._unused_snapshot()
         while start < len(X):
             rows = slice(start, len(X))
-            if held is not None or len(X) - start > FEW_ROWS:
+            if held is not None or not first + start or len(X) - start > FEW_ROWS:
                 most = MOST_ROWS if learn_experts is None else MOST_SPLIT
                 rows = slice(start, min(len(X), start + most))
                 call.origin = _Origin(self.incumbent, start, held)
