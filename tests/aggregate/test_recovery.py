@@ -307,7 +307,7 @@ def test_the_challenger_gets_half_the_memory():
         (("trial", "counter"), np.array([3.0]), "trial/counter is not that of the challenger"),
         (("trial", "log_odds"), np.array([90.0]), "log_odds has a value outside"),
         (("trial",), None, "log has another trial"),
-        (("log",), np.zeros((0, 7)), "log has another trial"),
+        (("log",), np.zeros((0, 7)), "named has 1 entries where 0 are known"),
         (("detector", "open"), np.zeros(40), "detector/open has other losses"),
         (("detector", "buckets"), np.full((1, 3), 1e9), "detector/buckets have more rows"),
         (("dropped",), 65, "dropped is outside"),
