@@ -83,6 +83,8 @@ STREAMS = {
     "labels": "two classes by the sign of the function, which changes",
     "meaning of labels": "three classes, each of which gets the name of the next",
 }
+#: Rows of a period in which one of two functions holds, and number of periods.
+PERIOD, PERIODS = 5000, 6
 #: Sets in the order of time, and without a change.
 SETS = ("bike_hour", "elec2", "cadata", "casp")
 
@@ -156,6 +158,23 @@ def after_change(name):
                   for change in model.changes_ if change["end"]]  # fmt: skip
 
 
+def taking_turns():
+    """Return a table of errors after the changes between two functions that take turns."""
+    rng = np.random.default_rng(7)
+    rows = PERIOD * PERIODS
+    X, turn = rng.uniform(-1, 1, (rows, 4)), np.arange(rows) // PERIOD % 2 == 1
+    score = np.where(turn, waves(2)(X), waves(1)(X))
+    noise, table = 0.1 * rng.normal(size=rows), []
+    for title, y, labels in (("function", score + noise, False), ("labels", score > 0, True)):
+        unit = 0.01
+        for name, keeps in (("default learner", True), ("none is kept", False)):
+            with patch.object(recovery, "KEEPS", keeps):
+                found = ours(X, y, labels)[0].reshape(PERIODS, PERIOD)
+            shown = [f"{part[:500].mean() / unit:.3g}" for part in found]
+            table.append([f"{title}: {name}", *shown])
+    return table
+
+
 def on_set(name):
     """Return the row of a set: errors with and without recovery, time, and what happened."""
     if name == "stationary":
@@ -189,6 +208,10 @@ river's `ARFRegressor` or `ARFClassifier`, and LightGBM, fitted every {REFIT} ro
 {WINDOW:,}, have their default parameters and learned {SHORT_BEFORE:,} rows before the change.
 Written by
 `python benchmarks/bench_change.py --write`."""
+TURNS_INTRO = f"""\
+Two functions (and the labels by their signs) take turns every {PERIOD:,} rows. The mean error of
+the first 500 rows of each period, in units of the noise's variance, or % of labels: from the third
+period on a learner that was replaced returns; *none is kept*: without that."""
 SETS_INTRO = """\
 Real sets, in the order of time (bike_hour, elec2) or shuffled, and a stationary stream. Errors are
 mean squared errors over the variance of y, or % of labels, over all rows and over the last tenth,
@@ -211,6 +234,11 @@ def main():
             parts += [f"## {heading}", "; ".join(told).capitalize() + "." if told else "No alarm."]
             parts += results.table(HEADER, rows, left=1)
     if options.only is None:
+        rows = taking_turns()
+        print(*rows, sep="\n", flush=True)
+        header = ["first 500 rows of period", *map(str, range(1, PERIODS + 1))]
+        parts += ["## Two functions that take turns", TURNS_INTRO]
+        parts += results.table(header, rows, left=1)
         rows = []
         for name in (*SETS, "stationary"):
             rows.append(on_set(name))

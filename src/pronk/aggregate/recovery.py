@@ -11,6 +11,10 @@ a stream that changes abruptly it would never become as good as one that starts 
    is clearly worse or after 8,192 rows. Another alarm after 512 rows of a trial restarts the
    challenger. Each challenger that is dropped halves the chance of a false alarm that the detector
    accepts; a swap resets the detector.
+4. **Return** (`returning`). A replaced learner is kept as it was at the alarm. It takes over again
+   once it predicts the last rows clearly better; a challenger starts in any case.
+
+Each alarm names the columns that changed (`changes`).
 
 The incumbent does not depend on the challenger, and all of this happens at rows counted from the
 start of the stream, so the cut into calls changes nothing. With a delay (`late`) the detector, the
@@ -22,15 +26,18 @@ Quantiles and probabilities follow the final prediction and targets as given.
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.aggregate import returning
 from pronk.aggregate.baselines import remapped_labels
 from pronk.aggregate.calibration import LEVELS, SUREST, UNKNOWN, Quantiles, around
 from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.changes import DISTRIBUTION, MOST_NAMED, RecentRows
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.late import Arrived, Header, ReadRows, Record
@@ -48,21 +55,27 @@ from pronk.aggregate.trial import (
 from pronk.core.drift import DELTA, ErrorWindow, LossWindow, Rise
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import recombined
-from pronk.core.state import Count, Field, Numbers, Part, Sizes, Stateful, Unsaved, require
+from pronk.core.state import Count, Field, Numbers, Part, Parts, Sizes, Stateful, Unsaved, require
 
 Array = NDArray[np.float64]
 
 #: Rows of an incumbent before an alarm starts a trial, and of a trial before it is restarted.
 LEAST_ROWS, RESTART_ROWS = 512, 512
+#: Whether replaced learners are kept.
+KEEPS = True
 #: Most challengers that are counted as dropped since the last swap.
 MOST_DROPPED = 64
 #: Calls of fewer rows than this together are rolled back by learning the others again.
 REPLAYED = 64
 #: Most entries of the log; the oldest are dropped.
 LOGGED = 64
-#: Columns of the log (entries, 6): row of the alarm, first row of the higher loss, mean losses
-#: before and since, outcome of the trial, and number of rows seen when it ended (0: it has not).
-ALARM, SINCE, BEFORE, AFTER, OUTCOME, END = range(6)
+#: Columns of the log (entries, 7): row of the alarm, first row of the higher loss, mean losses
+#: before and since, outcome of the trial, number of rows seen when it ended (0: it has not), and
+#: when a retired learner took over (0: none has).
+ALARM, SINCE, BEFORE, AFTER, OUTCOME, END, RETURNED = range(7)
+#: Numbers of a column that changed (`changes.Changed`); those of entries without one are EMPTY.
+COLUMN, KIND, P_VALUE = range(3)
+CHANGED, EMPTY = 9, -1.0
 #: Names of the outcomes.
 OUTCOMES = {ON_TRIAL: "on trial", SWAPPED: "swap", DROPPED: "dropped", RESTARTED: "restarted"}
 
@@ -168,7 +181,13 @@ class RecoveringKernel(Stateful):
         self.incumbent = self._make(outputs=outputs, memory=memory)
         self.trial: Trial | None = None
         self._dropped = 0  # challengers since the last swap
-        self._log = np.zeros((0, 6))
+        self._returns = 0  # retired learners that took over
+        self._log = np.zeros((0, 7))
+        self._named = np.zeros((0, MOST_NAMED, CHANGED))  # columns that changed, per entry
+        self.recent = RecentRows(columns, outputs)
+        self.kept: OnlineKernel | None = None  # the incumbent as it was at the alarm of the trial
+        self.retired: list[OnlineKernel] = []  # replaced learners, the newest last
+        self._most_retired = returning.FEW_RETIRED if few else returning.MOST_RETIRED
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
         self._set_detector()
         self.quantiles = Quantiles(outputs)
@@ -207,9 +226,9 @@ class RecoveringKernel(Stateful):
 
     def start_clock(self) -> None:
         """Let the windows count time, before the first row is learned."""
-        self._base = None
-        self.clock = Clock()
+        self._base, self.clock = None, Clock()
         self.incumbent = self._make(outputs=self.outputs, memory=self.memory, timed=True)
+        self.recent = RecentRows(self.columns, self.outputs, timed=True)
 
     def learn(
         self, X: Array, Y: Array, times: Array | None = None, arrived: Arrived | None = None
@@ -228,9 +247,10 @@ class RecoveringKernel(Stateful):
         first, start = self.predicted, 0
         while start < len(X):
             rows = slice(start, len(X))
+            rows = slice(start, min(len(X), start + self._rows_to_event(first + start)))
             read = call.read(self._started, rows)
             own = self.incumbent.learn(X[rows], Y[rows], call.gaps(rows), read)
-            start = self._try(call, *own, start, first, read)
+            start = self._try(call, *own, rows, first, read)
         self._calibrate(call.P, call.scales, Y)
         P = call.P
         if self.probabilities is not None:
@@ -239,22 +259,42 @@ class RecoveringKernel(Stateful):
             self._base.add((X, Y, times, arrived))
         return P
 
+    def _rows_to_event(self, row: int) -> int:
+        """Return how many rows after ``row`` rows the next alarm, decision or return may come."""
+        rows = max(0, self.delay - row) + self.detector.rows_to_bucket
+        if self.trial is not None:
+            rows = min(rows, self.trial.rows_to_check)
+        return min(rows, returning.GRID - row % returning.GRID) if self.retired else rows
+
+    def _keep(self, since: int = 0) -> None:
+        """Keep a copy of the incumbent as it is now, ``since`` rows after a change.
+
+        It learns the last rows before the change again, to return as it was then.
+        """
+        self.kept = copy.deepcopy(self.incumbent)
+        if since and returning.REFRESH + since <= min(self.recent.rows, self.recent.newest):
+            X, Y, _, gaps = self.recent.last(returning.REFRESH, since)
+            self.kept.learn(X.copy(), Y.copy(), None if gaps is None else gaps.copy())
+
     def _try(
-        self, call: _Call, own: Array, own_scales: Array, start: int, first: int,
+        self, call: _Call, own: Array, own_scales: Array, block: slice, first: int,
         read: ReadRows | None,
     ) -> int:  # fmt: skip
-        """Watch rows of a call from ``start`` on, which the incumbent has learned.
+        """Watch a block of rows of a call, which the incumbent has learned.
 
         ``own`` and ``own_scales`` are the incumbent's predictions and error scales, ``read`` the
         rows as it read them earlier; the final ones go to the call, whose row 0 is row ``first`` of
         the stream. Return the row behind a swap, from which on the new incumbent has to learn, or
-        the number of rows.
+        the end of the block.
         """
-        done, stop = start, len(call.P)
+        done, start, stop = block.start, block.start, block.stop
         while done < stop:
             trial, rows = self.trial, slice(done, stop)
             if trial is not None:
                 rows = slice(done, min(stop, done + trial.rows_to_check))
+            if self.retired:
+                grid = returning.GRID - (first + done) % returning.GRID
+                rows = slice(done, min(rows.stop, done + grid))
             here = slice(rows.start - start, rows.stop - start)
             P, scales = own[here], own_scales[here]
             if trial is not None:
@@ -264,9 +304,20 @@ class RecoveringKernel(Stateful):
                 )  # fmt: skip
             call.fill(rows, P, scales)
             done, rise = self._first_rise(call, rows, first)
+            new = slice(rows.start, done)
+            self.recent.add(call.X[new], call.Y[new], call.P[new], call.gaps(new))
             if rise is not None:
+                if self.kept is None:
+                    since = first + done - 1 - self.delay - (rise.row - rise.since)
+                    self._keep(first + done - since)
                 self._start_trial(first + done, rise)
-            elif trial is not None and (outcome := trial.outcome()) != ON_TRIAL:
+            if self._wake(first + done):
+                break
+            if rise is not None:
+                continue
+            if trial is not None and (outcome := trial.outcome()) != ON_TRIAL:
+                if outcome == SWAPPED and self.kept is None:
+                    self._keep()
                 self._end_trial(outcome, first + done)
                 if outcome == SWAPPED:
                     break
@@ -299,8 +350,12 @@ class RecoveringKernel(Stateful):
         if self.trial is not None:
             self._end_trial(RESTARTED, row)
         since = row - 1 - self.delay - (rise.row - rise.since)
-        entry = [row - 1, since, rise.before, rise.after, ON_TRIAL, 0.0]
+        entry = [row - 1, since, rise.before, rise.after, ON_TRIAL, 0.0, 0.0]
         self._log = np.vstack((self._log, [entry]))[-LOGGED:]
+        named = np.full((1, MOST_NAMED, CHANGED), EMPTY)
+        for i, one in enumerate(self.recent.changed(since, row - self.delay)):
+            named[0, i] = one.column, one.kind, one.p, *one.before, *one.since
+        self._named = np.concatenate((self._named, named))[-LOGGED:]
         self._outcomes[ON_TRIAL] += 1
         self.trial = self._new_trial(row)
 
@@ -311,19 +366,70 @@ class RecoveringKernel(Stateful):
         self._log[-1, [OUTCOME, END]] = outcome, row
         self._outcomes[outcome] += 1
         if outcome == SWAPPED:
-            self.incumbent, self._started = self.trial.challenger, self.trial.started
-            self.incumbent.set_memory(self.memory)
+            self._replace_by(self.trial.challenger, row)
             self._dropped = 0
-            self._set_detector()
-        elif outcome == DROPPED:
+        elif outcome == DROPPED and not self._log[-1, RETURNED]:
             self._dropped = min(self._dropped + 1, MOST_DROPPED)
             self.detector.delta = self._delta
+        self.kept = None if outcome != RESTARTED else self.kept
         self.trial = None
 
+    def _replace_by(self, learner: OnlineKernel, row: int) -> None:
+        """Make a learner the incumbent after ``row`` rows; the old one, as kept, is retired."""
+        assert self.kept is not None
+        found = [one for one in self.retired if one is not learner]
+        # One that has returned and is replaced after all is the first to be dropped.
+        twice = self.trial is not None and learner is self.trial.challenger
+        found.insert(0 if twice and self._log[-1, RETURNED] else len(found), self.kept)
+        self.retired, self.kept = found[-self._most_retired :] if KEEPS else [], None
+        self.incumbent, self._started = learner, self._first_row(learner, row)
+        learner.set_memory(self.memory)
+        self._set_detector()
+
+    def _first_row(self, learner: OnlineKernel, row: int) -> int:
+        """Return the row at which a learner would have started to have its rows after ``row``."""
+        return row - learner.rows - self.delay
+
+    def _wake(self, row: int) -> bool:
+        """Replace the incumbent after ``row`` rows by a retired learner that is better.
+
+        It learns the last rows. A challenger starts, if there is none since an alarm just before.
+        """
+        if (
+            not self.retired
+            or row % returning.GRID
+            or not returning.watched(self.recent, self.delay)
+        ):
+            return False
+        alarm = self.trial is not None and self.trial.rows <= returning.AFTER_ALARM
+        ratio, before, after = returning.growth(self.recent, self.delay)
+        if not alarm and ratio < returning.JUMP:
+            return False
+        found = returning.best_retired(self.retired, self.recent, self.delay, self.signed)
+        if found is None:
+            return False
+        learner, rows = found
+        known = rows + self.delay
+        if learner.rows + known > row:
+            return False
+        X, Y, _, gaps = self.recent.last(known)
+        learner.learn(X.copy(), Y.copy(), gaps=None if gaps is None else gaps.copy())
+        if self.kept is None:
+            self._keep(known)
+        self._replace_by(learner, row)
+        if not alarm:
+            self._start_trial(row, Rise(rows, 1, before, after))
+        self._log = self._log.copy()
+        self._log[-1, RETURNED] = row
+        self._returns += 1
+        return True
+
+    def _make_learner(self, memory: int = 0) -> OnlineKernel:
+        timed = self.clock is not None
+        return self._make(outputs=self.outputs, memory=memory or self.memory, timed=timed)
+
     def _new_trial(self, row: int = 0) -> Trial:
-        challenger = self._make(
-            outputs=self.outputs, memory=(self.memory + 1) // 2, timed=self.clock is not None
-        )
+        challenger = self._make_learner((self.memory + 1) // 2)
         seen = self.detector.seen_labels if isinstance(self.detector, LabelWindow) else None
         seen = np.zeros((2, self.outputs)) if seen is None else seen
         return Trial(challenger, row, seen, self.delay)
@@ -348,18 +454,21 @@ class RecoveringKernel(Stateful):
     def counts(self) -> dict[str, int]:
         """Number of trials so far, and of each of their outcomes."""
         names = {ON_TRIAL: "trials", SWAPPED: "swaps", DROPPED: "dropped", RESTARTED: "restarted"}
-        return {name: int(self._outcomes[outcome]) for outcome, name in names.items()}
+        found = {name: int(self._outcomes[outcome]) for outcome, name in names.items()}
+        return {**found, "returns": self._returns}
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """Alarms and outcomes of their trials, oldest first."""
+        """Alarms, the columns that changed, and outcomes of their trials, oldest first."""
         return [
             {
                 "row": int(entry[ALARM]), "since": int(entry[SINCE]),
                 "before": float(entry[BEFORE]), "after": float(entry[AFTER]),
                 "outcome": OUTCOMES[int(entry[OUTCOME])], "end": int(entry[END]) or None,
+                "returned": int(entry[RETURNED]) or None,
+                "details": [_described(one) for one in named if one[COLUMN] != EMPTY],
             }
-            for entry in self._log
+            for entry, named in zip(self._log, self._named, strict=True)
         ]  # fmt: skip
 
     def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
@@ -553,6 +662,9 @@ class RecoveringKernel(Stateful):
             self.trial.remap(matrix)
         assert isinstance(self.detector, LabelWindow)
         self.detector.seen_labels = remapped_labels(self.detector.seen_labels, matrix)
+        self.recent.remap(matrix)
+        for learner in (*self.retired, *([] if self.kept is None else [self.kept])):
+            learner.remap(matrix)
         self._late = recombined(self._late, matrix)
         self._late_offsets = recombined(self._late_offsets, matrix)
         if self.probabilities is not None:
@@ -564,13 +676,18 @@ class RecoveringKernel(Stateful):
         Count("rows"),
         Count("started"),
         Count("dropped", high=MOST_DROPPED),
+        Count("returns"),
         Part("clock", "clock", make="_new_clock"),
         Part("incumbent", "incumbent"),
+        Part("kept", "kept", make="_make_learner"),
         Numbers("late", (3, "late", "outputs"), written="replaced"),
         Numbers("late_offsets", ("offsets", len(LEVELS), "outputs"), written="replaced"),
         Part("detector", "detector"),
         Part("trial", "trial", make="_new_trial"),
-        Numbers("log", ("entries", 6), low=0.0, written="replaced"),
+        Numbers("log", ("entries", 7), low=0.0, written="replaced"),
+        Numbers("named", ("entries", MOST_NAMED, CHANGED), written="replaced"),
+        Part("recent", "recent", sizes={"outputs": "outputs"}),
+        Parts("retired", "retired"),
         Numbers("outcomes", (len(OUTCOMES),), whole=True, low=0, high=2**53),
         Part("quantiles", "quantiles", sizes={"outputs": "followed"}),
         Part("probabilities", "probabilities", sizes={"outputs": "outputs"}),
@@ -579,8 +696,13 @@ class RecoveringKernel(Stateful):
     )
 
     def _load(self, state: Any) -> Sizes:
-        if isinstance(state, dict) and state.get("clock") is not None:
-            self.start_clock()
+        if isinstance(state, dict):
+            if state.get("clock") is not None:
+                self.start_clock()
+            kept = state.get("retired")
+            count = len(kept) if isinstance(kept, list) else 0
+            require(count <= self._most_retired, "retired has too many learners")
+            self.retired = [self._make_learner() for _ in range(count)]
         return super()._load(state)
 
     def _new_clock(self) -> Clock:
@@ -598,6 +720,9 @@ class RecoveringKernel(Stateful):
         require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")
         require(rows >= 0, "started is not as rows says")
         require(self.detector.rows <= predicted, "detector has more rows than rows says")
+        require(self.recent.rows == predicted, "recent has another number of rows than rows says")
+        columns = self._named[:, :, COLUMN]
+        require(np.isin(columns, np.arange(EMPTY, self.columns)).all(), "named has other columns")
         whole = np.delete(self._log, [BEFORE, AFTER], axis=1)
         require((whole == np.floor(whole)).all(), "log has a fraction")
         require((self._log[:, [BEFORE, AFTER]] <= 1.0).all(), "log has losses above 1")
@@ -610,6 +735,7 @@ class RecoveringKernel(Stateful):
         ended = self._outcomes[ON_TRIAL] - self._outcomes[1:].sum()
         require(ended == (self.trial is not None), "outcomes are not those of the trials")
         require(self._outcomes[ON_TRIAL] >= sizes["entries"], "outcomes are fewer than the log has")
+        require(self.kept is None or self.trial is not None, "kept is there without a trial")
         if self.trial is not None:
             rows = predicted - self.trial.started
             require(rows == self.trial.rows, "trial did not start as rows says")
@@ -619,3 +745,12 @@ class RecoveringKernel(Stateful):
         self.incumbent.set_memory(self.memory)
         if self.trial is not None:
             self.trial.challenger.set_memory((self.memory + 1) // 2)
+
+
+def _described(one: Array) -> dict[str, Any]:
+    """Return a column that changed, by its number."""
+    kind = "distribution" if one[KIND] == DISTRIBUTION else "relation"
+    return {
+        "place": int(one[COLUMN]), "changed": kind, "p": float(one[P_VALUE]),
+        "before": one[3:6].tolist(), "since": one[6:9].tolist(),
+    }  # fmt: skip

@@ -195,6 +195,12 @@ RUN = {
     ),
     "window": option(OUTPUT, int, "Recent metrics cover the last N rows.", default=1000, min=1),
     "report": REPORT,
+    "on_alarm": option(
+        OUTPUT,
+        str,
+        "Start this command at each drift alarm, with the alarm as JSON on its standard input.",
+        "COMMAND",
+    ),
     "save": option(
         RESUME, Path, "Save the model with its scaling; with --by, a folder of models.", "MODEL"
     ),

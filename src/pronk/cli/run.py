@@ -24,6 +24,7 @@ from pronk.cli.models import (
     refuse_learned,
     saved_model,
 )
+from pronk.cli.on_alarm import split
 from pronk.cli.outputs import check_metrics_ending, check_outputs
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -79,6 +80,7 @@ class RunOptions:
     metrics_every: int = 1000
     window: int = 1000
     report: Path | None = None
+    on_alarm: str | None = None
     checkpoint: Path | None = None
     checkpoint_every: int = 100_000
     skip_bad: Path | None = None
@@ -91,6 +93,8 @@ class RunOptions:
 def run_job(job: RunOptions, *, as_json: bool) -> None:
     """Check the options, read the file once, print the summary."""
     check_job(job)
+    if job.on_alarm is not None:
+        split(job.on_alarm)
     with locked(job.checkpoint), ExitStack() as stack:
         _run(job, as_json, stack)
 

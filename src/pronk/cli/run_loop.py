@@ -26,6 +26,7 @@ from pronk.cli.checkpoint import (
     without_part,
 )
 from pronk.cli.models import LearnedFile, LearnedInput, add_input, check_weights
+from pronk.cli.on_alarm import OnAlarm
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -50,7 +51,7 @@ from pronk.evaluate.fields import checked_labels
 from pronk.evaluate.formatting import Bar, number
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
-from pronk.evaluate.trace import Trace, count_changes
+from pronk.evaluate.trace import Trace, changes_of, count_changes
 from pronk.parallel import using_pool
 
 if TYPE_CHECKING:
@@ -271,6 +272,7 @@ class RunLoop:
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
         self._alarms_printed = 0
+        self._on_alarm = None if job.on_alarm is None else OnAlarm(job.on_alarm, console)
         self._clock = perf_counter()  # when the last result of the cluster arrived
         self.chosen: dict[str, Any] = {}  # parameters that were not given
 
@@ -400,6 +402,8 @@ class RunLoop:
         if self.files.predictions is not None and not complete:
             self.files.predictions.finish()
             self._note_late(self.files.predictions.layout)
+        if self._on_alarm is not None:
+            self._on_alarm.finish()
         return self.evaluation.record()
 
     def _rows(self, stack: ExitStack) -> None:
@@ -481,6 +485,10 @@ class RunLoop:
         for alarm in self.trace.alarms[self._alarms_printed :]:
             text = f"drift: the loss rose since row {alarm.since:,}, detected at row {alarm.row:,}"
             screen.note(text, self.console)
+            if self._on_alarm is not None:
+                facts = {"file": self.job.reading.name, "target": self.stream.target}
+                last = changes_of(self.model)[-1:]
+                self._on_alarm.call({**facts, **alarm.to_dict(), "changes": last})
         self._alarms_printed = len(self.trace.alarms)
 
     def _note_late(self, layout: PredictionColumns) -> None:

@@ -6,6 +6,7 @@ the command line has precedence, then the environment, then the file.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,7 +67,7 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
 
 
 #: Panels of the help.
-ADDRESS, DATA, LIMITS = "Address and access", "Data", "Limits"
+ADDRESS, DATA, LIMITS, ALERTS = "Address and access", "Data", "Limits", "Alerts"
 
 #: Where and how the server listens, by the field of `pronk.serve.run.ServeOptions`.
 SERVER = {
@@ -113,6 +114,16 @@ SETTINGS = {
     ),
     "accept_missing": option(
         DATA, bool, "Start even if acknowledged labels are missing from the journal.", default=False
+    ),
+    "alerts": option(
+        ALERTS,
+        str,
+        "Post alerts as JSON to this address, signed with the secret in "
+        "$PRONK_SERVE_ALERT_SECRET if there is one.",
+        "URL",
+    ),
+    "alert_hours": option(
+        ALERTS, float, "Hours without a label that are an alert.", default=24.0, min=0.0
     ),
     "queue_rows": option(
         LIMITS,
@@ -165,6 +176,7 @@ def serve(
     """
     try:
         from pronk.serve import run
+        from pronk.serve.alerts import check_address
         from pronk.serve.service import Settings
     except ImportError as error:
         raise CommandError(
@@ -176,6 +188,12 @@ def serve(
             if not demo:
                 raise CommandError("which folder? pronk serve FOLDER, or pronk serve --demo")
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
+        if settings["alerts"] is not None:
+            try:
+                check_address(settings["alerts"])
+            except ValueError as error:
+                raise CommandError(f"--alerts: {error}") from None
+            settings["alert_secret"] = os.environ.get(f"{PREFIX}_ALERT_SECRET") or None
         options = run.ServeOptions(
             folder, settings=Settings(**settings), demo=demo, as_json=json, **server
         )

@@ -170,6 +170,21 @@ class Columns:
         """Return the names of the learner's columns."""
         return self.preparation.names(self.names)
 
+    def with_names(self, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return a learner's ``changes_`` with the names of the columns that changed.
+
+        Where several of the learner's columns come from one, that is named once.
+        """
+        owners = range(self.width) if self.unchanged else self.preparation.owners()
+        found = []
+        for change in changes:
+            own: dict[str, dict[str, Any]] = {}
+            for one in change["details"]:
+                name = str(self.names[owners[one["place"]]])
+                own.setdefault(name, {**one, "column": name})
+            found.append({**change, "columns": list(own), "details": list(own.values())})
+        return found
+
     def described(self) -> list[dict[str, Any]]:
         """Describe each column, by the rows so far; see `pronk.columns.preparation`."""
         encoders = dict(zip(self.preparation.categorical, self.preparation.encoders, strict=True))

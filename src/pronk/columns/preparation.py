@@ -330,6 +330,14 @@ class Preparation:
         ]
         return [names[j] for j in self.numbers] + days + slots + circles
 
+    def owners(self) -> list[int]:
+        """Return the place of the column that each of the learner's columns comes from."""
+        days = [] if self.times is None else [self.timed[j] for j in self.times.dated]
+        pairs = zip(self.categorical, self.encoders, strict=True)
+        slots = [j for j, encoder in pairs for _ in range(encoder.slots)]
+        circles = [j for j in self.timed for _ in range(2 * len(_hands(self.kinds[j])))]
+        return self.numbers + days + slots + circles
+
     def __copy__(self) -> Self:
         """Copy each part; parts replace their arrays and never write into them."""
         twin = object.__new__(type(self))

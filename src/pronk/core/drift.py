@@ -86,6 +86,11 @@ class LossWindow(Stateful):
         """Number of rows added."""
         return self._rows
 
+    @property
+    def rows_to_bucket(self) -> int:
+        """Number of rows that fill the open bucket; no rise is found before."""
+        return BUCKET - len(self._open)
+
     def first_rise(self, values: Array) -> tuple[int, Rise | None]:
         """Add rows up to the first rise; return how many were added, and the rise."""
         done = 0

@@ -344,6 +344,11 @@ class Prepared(Parameters):
         return self._columns.described()
 
     @property
+    def changes_(self) -> list[dict[str, Any]]:
+        """The learner's ``changes_``, with the names of the columns as they are given."""
+        return self._columns.with_names(self.learner_.changes_)
+
+    @property
     def layout_(self) -> Layout:
         """Names and kinds of the columns, and how their dates are read."""
         return self._columns.layout

@@ -78,6 +78,33 @@ def pictures(trace: Trace) -> list[Picture]:
     return drawn
 
 
+#: Columns that changed that are drawn.
+CHANGED = 4
+
+
+def changed_columns(changes: Sequence[dict[str, Any]]) -> list[Picture]:
+    """Draw the columns that changed at the last alarm that names any (``changes_``)."""
+    named = [change for change in changes if change.get("details")]
+    drawn = []
+    for i, one in enumerate(named[-1]["details"][:CHANGED] if named else []):
+        where = f"at row {named[-1]['row']:,}"
+        if one["changed"] == "distribution":
+            title, x, y = f"{one['column']}: its distribution changed", "quantile", one["column"]
+            caption, places = f"10, 50 and 90 % quantiles before and since the change {where}.", (
+                0.1, 0.5, 0.9,
+            )  # fmt: skip
+        else:
+            title, x, y = f"{one['column']}: its relation to y changed", "third", "y - prediction"
+            caption = f"Mean error in each third of the column, before and since the change {where}"
+            caption, places = f"{caption}.", (1.0, 2.0, 3.0)
+        curves = [
+            Curve(name, np.array(places), np.array(one[name]), dashed=name == "before")
+            for name in ("before", "since")
+        ]
+        drawn.append(Picture(f"changed{i}", title, caption, x, y, curves, along=False))
+    return drawn
+
+
 def _segments(trace: Trace) -> tuple[Array, Array, int]:
     """Return the ends of the drawn segments, the means over them, and their length."""
     ends, means, length = trace.segments.curve(SEGMENTS)

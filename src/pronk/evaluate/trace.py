@@ -459,7 +459,7 @@ def _learner_of(model: Any) -> Any:
 
 def changes_of(model: Any) -> list[dict[str, Any]]:
     """Return the last changes to which a model's learner has reacted (`changes_`), if it does."""
-    return list(getattr(_learner_of(model), "changes_", []))
+    return list(getattr(model, "changes_", getattr(_learner_of(model), "changes_", [])))
 
 
 def count_changes(model: Any) -> dict[str, int]:
@@ -484,4 +484,14 @@ def describe_outcome(change: dict[str, Any]) -> str:
 
 def describe_change(change: dict[str, Any]) -> str:
     """Describe one entry of ``changes_``."""
-    return f"a new learner started at row {change['row'] + 1:,} and {describe_outcome(change)}"
+    columns = describe_columns(change)
+    returned = change.get("returned")
+    earlier = f"; an earlier learner returned at row {returned:,}" if returned else ""
+    text = f"a new learner started at row {change['row'] + 1:,} and {describe_outcome(change)}"
+    return f"{text}{earlier}{f' (changed: {columns})' if columns else ''}"
+
+
+def describe_columns(change: dict[str, Any]) -> str:
+    """Name the columns that changed, and what changed: the most certain one first."""
+    listed = change.get("details", [])
+    return ", ".join(f"{one['column']} ({one['changed']})" for one in listed)

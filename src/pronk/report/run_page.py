@@ -13,7 +13,7 @@ from pronk.estimators.atomic import write_atomically
 from pronk.evaluate import Record
 from pronk.evaluate.formatting import count, describe_rows, number
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.pictures import Picture, pictures
+from pronk.evaluate.pictures import Picture, changed_columns, pictures
 from pronk.evaluate.trace import Trace, describe_change
 from pronk.report.charts import HEIGHT, NUMBER, short
 from pronk.report.page import Cell, Table, TableRow, render, vega_lite_version
@@ -50,7 +50,7 @@ def write_run_report(report: RunReport, path: Path) -> None:
 def run_html(report: RunReport) -> str:
     """Return the report as text."""
     trace, record = report.trace, report.record
-    drawn = pictures(trace)
+    drawn = [*pictures(trace), *changed_columns(report.changes)]
     data: dict[str, Any] = {
         "charts": {one.name: chart(one) for one in drawn},
         "labels": [],

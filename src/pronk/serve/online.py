@@ -161,16 +161,25 @@ class LiveScores(Stateful):
         """Return sentences if a baseline is better, or if past labels carry the score."""
         if not self.compared:
             return []
-        own, *theirs = (
-            dict(zip(self.names, (totals / rows).tolist(), strict=True))
-            for totals, rows in self._sums
-        )
-        baselines = dict(zip(BASELINES[self.task], theirs, strict=True))
+        own, baselines = self._means()
         texts = (
             describe_repeating(self.names[0], own, baselines),
             describe_leads(leads(own, baselines)),
         )
         return [text for text in texts if text]
+
+    def _means(self) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+        """Return the mean losses by metric, and those of each baseline."""
+        own, *theirs = (
+            dict(zip(self.names, (totals / rows).tolist(), strict=True))
+            for totals, rows in self._sums
+        )
+        return own, dict(zip(BASELINES[self.task], theirs, strict=True))
+
+    @property
+    def worse(self) -> list[Any]:
+        """The metrics in which a baseline is better."""
+        return list(leads(*self._means())) if self.compared else []
 
     STATE = (
         Count("rows", "rows"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from pronk.estimators.atomic import FileLock
 from pronk.serve import keyed, recovery, spec
+from pronk.serve.alerts import Alerts
 from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
 from pronk.serve.online import RECOVERING, FolderState, OnlineModel
 from pronk.serve.recovery import PORTION, drop, expire
@@ -45,6 +46,11 @@ class Settings:
     archive: bool = False
     #: Start although acknowledged labels are missing from the journal.
     accept_missing: bool = False
+    #: Address to which alerts are posted (`pronk.serve.alerts`), the secret that signs them, and
+    #: hours without a label that are an alert.
+    alerts: str | None = None
+    alert_secret: str | None = None
+    alert_hours: float = 24.0
     #: Seconds between two runs of the housekeeping.
     round_seconds: float = 60.0
 
@@ -85,6 +91,10 @@ class Service:
         self.stopping = threading.Event()
         self._changing = threading.Lock()  # held while the tables of models change
         self._housekeeper: threading.Thread | None = None
+        self.alerts: Alerts | None = None
+        if self.settings.alerts is not None:
+            own = self.settings
+            self.alerts = Alerts(own.alerts or "", own.alert_secret, own.alert_hours, log)
         self.reader = Reader(self._deliver, self.counters, lambda work: self.reads.put_back(work))
         rows = self.settings.queue_rows
         self.writes = Queues(rows, GROUP, lambda items: self.writer.work(items), "writer")
@@ -181,6 +191,8 @@ class Service:
         """Answer all waiting requests, save a snapshot of each model, release the folder."""
         self.stopping.set()
         self._end_queues()
+        if self.alerts is not None:
+            self.alerts.stop()
         if self._housekeeper is not None:
             self._housekeeper.join()
         try:
@@ -399,8 +411,16 @@ class Service:
         online = self.models.get(name)
         if online is None or online.broken:
             return
+        self._alert(online)
         if online.rows_since_snapshot >= self.settings.snapshot_rows:
             self._due_snapshot(online)
+
+    def _alert(self, online: OnlineModel) -> None:
+        if self.alerts is not None:
+            try:
+                self.alerts.look_at(online)
+            except Exception as error:  # an alert never holds up learning
+                self.log("alert failed", model=online.name, reason=repr(error)[:300])
 
     def _due_snapshot(self, online: OnlineModel) -> None:
         try:
@@ -430,6 +450,7 @@ class Service:
         online, settings = self.models.get(name), self.settings
         if online is None or online.broken:
             return
+        self._alert(online)
         try:
             expired = expire(self.journal, online, settings.label_days)
             dropped = drop(

@@ -374,10 +374,17 @@ class _OnlineKernel(TimedLearner):
         An entry has the row of the alarm, the first row since which the loss is higher (up to some
         32 rows), the mean losses before and after as the detector reads them, the outcome of the
         trial ("on trial", "swap", "dropped" or "restarted") and the number of rows seen when it
-        ended (None: it has not).
+        ended (None: it has not). "returned" is the number of rows seen when an earlier learner took
+        over again, or None.
+
+        "columns" are the names of the columns that changed, the most certain one first, and
+        "details" has one entry for each: whether its "distribution" "changed" or its "relation" to
+        y, a p-value, and values "before" and "since": 10, 50 and 90 % quantiles, or the mean error
+        in the lower, middle and upper third of the column (`pronk.aggregate.changes`). "place" is
+        the number of the learner's column.
         """
         check_is_fitted(self)
-        return self._model.changes
+        return self._columns.with_names(self._model.changes)
 
     @property
     def change_counts_(self) -> dict[str, int]:

@@ -26,7 +26,13 @@ from pronk._version import __version__
 from pronk.evaluate import held_bytes
 from pronk.evaluate.formatting import finite
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.trace import changes_of, count_changes, describe_outcome, expert_name
+from pronk.evaluate.trace import (
+    changes_of,
+    count_changes,
+    describe_columns,
+    describe_outcome,
+    expert_name,
+)
 from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
 from pronk.serve.keyed import KeyedOnlineModel
 from pronk.serve.online import OnlineModel
@@ -246,6 +252,7 @@ class _Service:
             for name, text in (
                 ("trials", "New learners that were tried after an alarm"),
                 ("swaps", "New learners that replaced the old one"),
+                ("returns", "Earlier learners that took over again"),
             )
         }
         for name, online in self.service.models.items():
@@ -410,10 +417,15 @@ def _events(online: OnlineModel) -> list[dict[str, Any]]:
     ]
     if online.fitted and not isinstance(online, KeyedOnlineModel):
         found += [
-            {"kind": "new learner", "row": change["row"] + 1, "text": describe_outcome(change)}
-            for change in changes_of(online.inner)
+            {"kind": "new learner", "row": change["row"] + 1, "text": _change(change)}
+            for change in changes_of(getattr(online, "learner", online.inner))
         ]
     return sorted(found, key=lambda event: -event["row"])[:MOST_EVENTS]
+
+
+def _change(change: dict[str, Any]) -> str:
+    columns = describe_columns(change)
+    return describe_outcome(change) + (f"; changed: {columns}" if columns else "")
 
 
 def _experts(online: OnlineModel) -> list[tuple[str, float]]:
