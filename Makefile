@@ -103,7 +103,6 @@ bench: $(STAMP) ## run every benchmarks/bench_*.py
 
 soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
 	$(BIN)/python benchmarks/soak.py
-	$(BIN)/python benchmarks/soak_cluster.py
 
 mutants: $(STAMP) ## change the code on purpose, list changes that no test notices (long; EVERY=7: more)
 	$(BIN)/python -m tools.mutants --every $(EVERY)

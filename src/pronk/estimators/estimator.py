@@ -425,14 +425,14 @@ class OnlineLearner(SavedState):
             self._bandwidth, self._model = model.bandwidth, model.inner
 
     def _learn(self, X: Array, Y: Array) -> Array:
-        """Run the engine's pass; a long call on ``n_jobs`` threads or on the pool that is set."""
+        """Run the engine's pass; a long call on ``n_jobs`` threads."""
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_RESTART - model.rows):
             first = model.learn(X[:left], Y[:left])
             self._finish_first_rows()
             return np.concatenate((first, self._learn(X[left:], Y[left:])))
         jobs = getattr(self, "n_jobs", None)
-        if len(X) < LONG_CALL or (jobs is None and not parallel.has_pool()):
+        if len(X) < LONG_CALL or jobs is None:
             return self._model.learn(X, Y)
         return parallel.learn_on_workers(self._model, X, Y, jobs)
 
