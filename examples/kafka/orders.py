@@ -45,13 +45,20 @@ def handle(event: dict[str, Any], state: Any) -> dict[str, Any] | None:
             return None
     else:
         row = {"price": event["price"], "weather": event["weather"]}
-        model, predictions = pronk.step(model, [row], ids=[name], new=NEW)
+        try:
+            model, predictions = pronk.step(model, [row], ids=[name], new=NEW)
+        except ValueError:  # the order came before and waits, or the row has no meaning
+            return {"id": event["id"], "prediction": _predicted(model, row)}
         found = {"id": event["id"], "prediction": float(predictions[0])}
         if name in early:
             model, _ = pronk.step(model, None, [early.pop(name)], ids=[name], new=NEW)
             state.set("early", early)
     state.set_bytes("model", model)
     return found
+
+
+def _predicted(model: bytes | None, row: dict[str, Any]) -> float:
+    return float(pronk.step(model, [row], new=NEW)[1][0])
 
 
 def main(broker: str) -> None:

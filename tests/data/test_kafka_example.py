@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import pronk
 from pronk.data.step import CACHE
@@ -87,10 +88,15 @@ def test_orders_are_predicted_and_labels_learned():
     assert np.isfinite(last).all() and np.mean(errors) < 2.0
 
 
-def test_a_label_that_comes_twice_is_learned_once():
+def test_an_order_and_a_label_that_come_twice_count_once():
     handle = runpy.run_path(str(EXAMPLE))["handle"]
     state = State()
-    handle({"id": 1, "price": 2.0, "weather": "sun"}, state)
+    order = {"id": 1, "price": 2.0, "weather": "sun"}
+    first = handle(order, state)
+    waits = state["model"]
+    assert handle(order, state) == first and state["model"] == waits
+    with pytest.raises(ValueError, match="X has inf"):
+        handle({"id": 2, "price": float("inf"), "weather": "sun"}, state)
     handle({"id": 1, "sold": 17.0}, state)
     learned = state["model"]
     handle({"id": 1, "sold": 17.0}, state)
