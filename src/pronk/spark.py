@@ -125,7 +125,7 @@ def learn_stream(
             task.micro_batch, schema, STATE, "append", "NoTimeout"
         )
     else:
-        found = grouped.applyInPandas(task.whole, schema)
+        found = grouped.applyInPandas(lambda key, rows: task.whole(key, rows), schema)
     restored = [_restored(f"{KEPT}{i}", kinds[name]).alias(name) for i, name in enumerate(kept)]
     return found.select(*restored, *results)
 
