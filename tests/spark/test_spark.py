@@ -149,7 +149,7 @@ def killed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def spark(killed):
+def spark():
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     found = session(3, 2)
     yield found
@@ -211,7 +211,7 @@ def test_a_frame_of_all_rows_and_scoring(spark, tmp_path):
     keyed = pronk.Keyed(new.with_columns(columns, ["number", "category", "time"]), by="key")
     expected = keyed.predict_then_learn(rows[[*columns, "key"]], rows.y)
     known = found.prediction.notna().to_numpy()
-    assert (found.prediction[known] == expected[known]).all() and known.sum() > 700
+    assert (found.prediction[known] == expected[known]).all() and known.sum() > 300
 
     numbers = rows[["id", "x"]].assign(y=rows.x**2)
     model = pronk.Intervals(pronk.FOGDRegressor(n_features=20, random_state=1))
