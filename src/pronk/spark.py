@@ -157,7 +157,8 @@ def predict(frame: DataFrame, model: Any, *, interval: float | None = None) -> D
     if interval is not None:
         _check_new(learner, interval)
     kinds, labels = _kinds(frame), getattr(learner, "classes_", None)
-    names = getattr(learner, "feature_names_in_", None)
+    inner = getattr(learner, "model_", learner)  # of Intervals and Calibrated
+    names = getattr(inner, "feature_names_in_", None)
     features = list(frame.columns if names is None else names)
     for name in features:
         _check_column(frame, "frame", name)
