@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test testall oldest bare doctest docs lint format bench soak mutants fingerprints coverage dist clean
+.PHONY: help install demo test testall oldest bare doctest docs lint format bench soak mutants fingerprints coverage spark dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -38,14 +38,14 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-TIMED := test testall oldest bare doctest docs bench soak mutants fingerprints coverage
+TIMED := test testall oldest bare doctest docs bench soak mutants fingerprints coverage spark
 $(TIMED): export OPENBLAS_NUM_THREADS := 1
 $(TIMED): export OMP_NUM_THREADS := 1
 $(TIMED): export MKL_NUM_THREADS := 1
 $(TIMED): export NUMBA_NUM_THREADS := 1
 
 # Every process that a test starts would compile the sources again.
-test testall oldest bare doctest: export PYTHONDONTWRITEBYTECODE :=
+test testall oldest bare doctest spark: export PYTHONDONTWRITEBYTECODE :=
 
 demo: $(STAMP) ## the main job on a generated file, ending with the command for your own
 	$(BIN)/pronk demo
@@ -79,6 +79,12 @@ bare: ## run the tests without the optional extras; what needs one is skipped
 	$(VENV)-bare/$(SCRIPTS)/python $(WARMUP)
 	PRONK_TEST_BARE=1 $(VENV)-bare/$(SCRIPTS)/python $(PYTEST) $(FAST) tests
 
+# PySpark and nothing else is installed, beside .venv; the rest is that of .venv.
+spark: $(STAMP) ## run the tests with Spark, which need Java
+	test -d $(VENV)-spark/pyspark || $(BIN)/python -m pip install --quiet --no-deps \
+	    --target $(VENV)-spark pyspark py4j -c constraints.txt
+	PYTHONPATH=$(abspath $(VENV)-spark) $(BIN)/python -m pytest -q tests/spark
+
 doctest: $(STAMP) ## run only the examples in the docstrings
 	$(BIN)/python $(PYTEST) src/pronk papers
 
@@ -103,7 +109,6 @@ bench: $(STAMP) ## run every benchmarks/bench_*.py
 
 soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
 	$(BIN)/python benchmarks/soak.py
-	$(BIN)/python benchmarks/soak_cluster.py
 
 mutants: $(STAMP) ## change the code on purpose, list changes that no test notices (long; EVERY=7: more)
 	$(BIN)/python -m tools.mutants --every $(EVERY)

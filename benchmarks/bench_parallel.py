@@ -21,12 +21,8 @@ from time import perf_counter, process_time
 import numpy as np
 
 from pronk import OnlineKernelRegressor, PKAWVRegressor, parallel
-from pronk.cluster import ClusterPass
-from pronk.cluster import pool as elsewhere
-from pronk.cluster.run import PIECE_ROWS
 from pronk.core.runtime import limited
 from pronk.estimators import files
-from pronk.evaluate.progressive import Arrays
 from pronk.parallel import aggregate
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -47,15 +43,6 @@ class Recorder:
         future.set_result(function(*arguments))
         self.tasks.append((function.__name__, process_time() - began))
         return future
-
-
-class Elsewhere(Recorder):
-    """Partitions as for a cluster: bundles are longer and tasks keep no features."""
-
-    plan = elsewhere.ClusterPool(None).plan
-
-    def share(self, snapshot):
-        return snapshot
 
 
 def simulated(sums: list[float], rows: list[float], main: float, workers: int) -> float:
@@ -151,53 +138,17 @@ def report(kind: str, points: int, rows: int, turns: int) -> tuple[dict[str, dic
     print(f"  CPU with 1 worker / sequential   {cpu[1] / cpu[None]:.2f}  (goal: at most 1.35)")
     print(f"  CPU with 2 workers / sequential  {cpu[2] / cpu[None]:.2f}")
     print(f"  wall: sequential / 2 workers     {wall[None] / wall[2]:.2f}  (goal 1.6, if quiet)")
-    found = {}
-    kinds = {"threads": Recorder()}
-    if kind == "default":
-        kinds["cluster"] = Elsewhere()
-    for name, pool in kinds.items():
-        sums, own, main = shares(start, X, y, pool)
-        all_of_it = main + sum(sums) + sum(own)
-        print(f"  {name}: {len(sums)} partitions; main thread {main / all_of_it:.1%} of the CPU")
-        found[f"{kind}, {name}"] = speed_up(sums, own, main, cpu[None])
-        for workers in SHOWN:
-            times, bound = found[f"{kind}, {name}"][workers]
-            print(f"    simulated, {workers:>3} workers: {times:6.1f} x  ({bound})")
-    if kind == "PKAWV":
-        sums, own, main = on_cluster(start, X, y)
-        name = "PKAWV, cluster"
-        found[name] = speed_up(sums, own, main, cpu[None] / rows * len(sums) * PIECE_ROWS)
-        all_of_it = main + sum(sums) + sum(own)
-        print(f"  cluster: pieces of {PIECE_ROWS:,} rows; main thread {main / all_of_it:.1%}")
-        for workers in SHOWN:
-            times, bound = found[name][workers]
-            print(f"    simulated, {workers:>3} workers: {times:6.1f} x  ({bound})")
+    sums, own, main = shares(start, X, y, Recorder())
+    all_of_it = main + sum(sums) + sum(own)
+    print(f"  {len(sums)} partitions; main thread {main / all_of_it:.1%} of the CPU")
+    found = {kind: speed_up(sums, own, main, cpu[None])}
+    for workers in SHOWN:
+        times, bound = found[kind][workers]
+        print(f"    simulated, {workers:>3} workers: {times:6.1f} x  ({bound})")
     measured_by = {1: cpu[None] / cpu[1]}
     if os.getloadavg()[0] < QUIET:
         measured_by[2] = wall[None] / wall[2]
     return found, measured_by
-
-
-def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list[float], float]:
-    """Return `shares` of a pass on a cluster, from short partitions with tasks of usual length."""
-    pool = Recorder()
-    whole = len(y) // piece * piece
-    stream = Arrays(X[:whole], y[:whole])
-    model = files.from_bytes(start, "a model")
-    began = process_time()
-    list(ClusterPass(model, stream, pool, rows=piece).run())
-    total = process_time() - began
-    sums = [cost for name, cost in pool.tasks if name == "sum_piece"][: whole // piece]
-    rows = [cost for name, cost in pool.tasks if name == "learn_piece"]
-    main = total - sum(cost for _, cost in pool.tasks)
-    began = process_time()
-    for _ in range(3):
-        files.from_bytes(start, "a model")
-    once = (process_time() - began) / 3  # a task reads a model once, however many rows it has
-    longer = [
-        [once + PIECE_ROWS / piece * max(c - once, 0.0) for c in held] for held in (sums, rows)
-    ]
-    return longer[0], longer[1], main
 
 
 def picture(found: dict[str, dict], clocked: dict[str, dict], path: str) -> None:
@@ -242,7 +193,7 @@ def main() -> None:
     clocked: dict[str, dict] = {}
     quiet = dict(text.split("=") for text in given.quiet)
     for kind in ("PKAWV", "default"):
-        rows = given.rows if kind == "PKAWV" else max(given.rows, 2 * elsewhere.BUNDLE + 4096)
+        rows = given.rows if kind == "PKAWV" else max(given.rows, 20_480)
         simulated_by, clocked[kind] = report(kind, given.points, rows, given.turns)
         found |= simulated_by
         if kind in quiet:

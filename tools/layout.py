@@ -25,7 +25,7 @@ from pronk.data.stream import BLOCK_ROWS
 
 PACKAGE = Path(pronk.__file__).parent
 #: The packages that a user's data passes through before and after the arithmetic.
-OUTER = ("cli", "data", "evaluate", "report", "serve", "keyed", "cluster", "compat", "estimators")
+OUTER = ("cli", "data", "evaluate", "report", "serve", "keyed", "compat", "estimators")
 SMALL = 100
 
 

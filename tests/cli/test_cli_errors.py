@@ -13,8 +13,7 @@ import pronk
 from helpers import pronk_run
 from pronk.cli import checkpoint, outputs
 from pronk.cli.app import _algorithm_names
-from pronk.cli.scale_out import learner_for_cluster
-from pronk.cli.screen import CommandError, end_with
+from pronk.cli.screen import end_with
 from pronk.data import stream
 
 ROWS = 300
@@ -52,7 +51,7 @@ def run(capsys, monkeypatch, tmp_path, file):
     "more, words",
     [
         (["--delay", 3, "--workers", 2], "--workers excludes --delay"),
-        (["--delay", 3, "--cluster", "local:1"], "--cluster excludes --delay"),
+        (["--delay", 3, "--cluster", "local:1"], "--workers excludes --delay"),
         (["--by", "who", "--interval", 0.9], "--interval: FOGDRegressor has no intervals"),
         (["--by", "who", "--interval", 0.9, "--workers", 2], "--interval with --by excludes"),
         (["--by", "who"], "--by: column 'who' is empty at row "),
@@ -64,10 +63,7 @@ def run(capsys, monkeypatch, tmp_path, file):
         (["--metrics", "m.txt"], "--metrics: 'm.txt' must end in .csv or .ndjson"),
         (["--predictions", "p.csv", "--keep", "list"], "which CSV cannot hold"),
         (["--decimal", "x"], "--decimal must be . or a comma"),
-        (
-            ["--cluster", "local:1", "--keep", "who", "--predictions", "p.csv"],
-            "this learner excludes",
-        ),
+        (["--cluster", "tcp://127.0.0.1:1"], "must be local:N, which is --workers N"),
         (["--checkpoint", "no/c"], "--checkpoint"),
     ],
 )
@@ -228,17 +224,6 @@ def test_traceback_on_demand(capsys, monkeypatch, tmp_path):
 def test_a_learner_of_the_other_task(run):
     code, err = run(target="kind", learner=("-a", "krls"))
     assert code == 2 and "--algorithm: " in err and "see --task" in err
-
-
-def test_a_cluster_reads_numbers_as_they_are(run):
-    """Scaling follows the order of the rows, which workers do not have."""
-    pytest.importorskip("distributed")
-    model = pronk.Prepared(pronk.make("pkawv-taylor", "regression", degree=2))
-    model.fit(np.eye(3), np.arange(3.0))
-    with pytest.raises(CommandError, match="use --scale none --scale-target none --missing error"):
-        learner_for_cluster(model)
-    plain = pronk.Prepared(model.learner, scale="none", scale_target="none", missing="error")
-    assert learner_for_cluster(plain.fit(np.eye(3), np.arange(3.0))) is plain.learner_
 
 
 def test_the_end_of_a_file_is_no_interrupt(run, monkeypatch):

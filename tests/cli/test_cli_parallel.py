@@ -1,6 +1,7 @@
-"""`pronk run` with --workers, --cluster and --by."""
+"""`pronk run` with --workers and --by, `pronk compare` on a cluster."""
 
 import json
+from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,7 +52,7 @@ def predictions(path):
 
 def test_workers_share_a_pass(pronk_run, file, tmp_path):
     found = []
-    for number, more in enumerate(([], ["--workers", "1"], ["--workers", "3"])):
+    for number, more in enumerate(([], ["--workers", "1"], ["--cluster", "local:3"])):
         out = tmp_path / f"{number}.parquet"
         done = pronk_run("run", file, *OPTIONS, "--predictions", out, *more)
         assert done.returncode in (0, None), done.stderr
@@ -64,22 +65,6 @@ def test_a_learner_that_cannot_be_shared_is_named(pronk_run, file):
     done = pronk_run("run", file, "-t", "y", "--drop", "who", "-a", "fogd", "--workers", "2")
     assert done.returncode == 2 and "--workers" in done.stderr and "FOGD" in done.stderr
     assert "PKAWVRegressor" in done.stderr and done.stderr.count("\n") <= 3
-
-
-def test_a_cluster_shares_a_pass(pronk_run, file, tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pronk.cluster.run.PIECE_ROWS", 4096)
-    assert pronk_run("run", file, *OPTIONS, "--predictions", tmp_path / "1.parquet").returncode == 0
-    with distributed.LocalCluster(
-        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
-    ) as cluster:
-        address = cluster.scheduler_address
-        more = ["--cluster", address, "--predictions", tmp_path / "2.parquet"]
-        done = pronk_run("run", file, *OPTIONS, *more, "--checkpoint", tmp_path / "snapshot")
-    assert done.returncode in (0, None), done.stderr
-    one, two = predictions(tmp_path / "1.parquet"), predictions(tmp_path / "2.parquet")
-    np.testing.assert_allclose(two, one, rtol=1e-9, atol=1e-9)
-    assert pronk.load(tmp_path / "snapshot").n_seen_ == ROWS
 
 
 def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
@@ -104,19 +89,15 @@ def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--cluster", "tcp://127.0.0.1:1"], "no scheduler answers"),
+        (["--cluster", "tcp://127.0.0.1:1"], "--workers N; a pass is not split over machines"),
         (["--cluster", "local:none"], "local:N"),
         (["--cluster", "local:1", "--workers", "2"], "exclude each other"),
         (["--by", "who", "--checkpoint", "c"], "folder of --save"),
         (["--by", "y"], "is the target"),
-        (["--by", "who", "--cluster", "tcp://127.0.0.1:1"], "needs --save"),
     ],
 )
 def test_impossible_requests_are_one_line(pronk_run, file, more, message, monkeypatch, tmp_path):
-    if message in ("no scheduler answers", "local:N"):
-        pytest.importorskip("distributed")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pronk.cli.scale_out.PATIENCE", 0.5)
     options = [word for word in OPTIONS if "--by" not in more or word not in ("--drop", "who")]
     done = pronk_run("run", file, *options, *more)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
@@ -148,46 +129,42 @@ def test_a_model_a_key(pronk_run, file, tmp_path):
 @pytest.mark.slow
 def test_workers_share_the_shards_of_keyed_models(pronk_run, file, tmp_path, monkeypatch):
     """Blocks, keys and shards mixed: predictions in the order of the input, no bit changed."""
-    distributed = pytest.importorskip("distributed")
     monkeypatch.setattr("pronk.cli.scale_out.MOST", 1100)
     monkeypatch.setattr("pronk.cli.scale_out.LEAST", 1100)
     words = ["run", file, "-t", "y", "--by", "who", "--limit", "3000", "--json"]
     made, told, held = [], [], []
-    with distributed.LocalCluster(
-        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
-    ) as cluster:
-        for i, more in enumerate(
-            ([], ["--workers", "2"], ["--cluster", cluster.scheduler_address])
-        ):
-            out, folder = tmp_path / f"{i}.parquet", tmp_path / f"models{i}"
-            done = pronk_run(*words, "--predictions", out, "--save", folder, *more)
-            assert done.returncode in (0, None), done.stderr
-            made.append(parquet.read_table(out))
-            told.append(json.loads(done.stdout))
-            model = pronk.load(folder)
-            held.append({key: (rows, figures) for key, rows, figures in model.metrics_by_key()})
-            model.close()
-            if i == 2:  # it goes on, and what fails leaves no trace
-                done = pronk_run(*words, "--save", folder, "--again", *more)
-                assert done.returncode in (0, None), done.stderr
-                assert pronk.load(folder).n_seen_ == 6000
-                with monkeypatch.context() as patch:
-                    patch.setattr("pronk.cli.scale_out.ParallelKeyed.predict_then_learn", fails)
-                    done = pronk_run(*words, "--save", folder, "--again", *more)
-                assert done.returncode == 2 and "a shard is damaged" in done.stderr
-                assert pronk.load(folder).n_seen_ == 6000
-    assert made[0].equals(made[1]) and made[0].equals(made[2])
-    assert told[0]["metrics"] == told[1]["metrics"] == told[2]["metrics"]
-    assert held[0] == held[1] == held[2] and set(held[0]) == {"x", "y", "z"}
-    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
-        "models0",
-        "models1",
-        "models2",
-    }
+    for i, more in enumerate(([], ["--workers", "2"])):
+        out, folder = tmp_path / f"{i}.parquet", tmp_path / f"models{i}"
+        done = pronk_run(*words, "--predictions", out, "--save", folder, *more)
+        assert done.returncode in (0, None), done.stderr
+        made.append(parquet.read_table(out))
+        told.append(json.loads(done.stdout))
+        model = pronk.load(folder)
+        held.append({key: (rows, figures) for key, rows, figures in model.metrics_by_key()})
+        model.close()
+    done = pronk_run(*words, "--save", folder, "--again", *more)  # it goes on
+    assert done.returncode in (0, None), done.stderr
+    assert pronk.load(folder).n_seen_ == 6000
+    for error, message in (  # what fails leaves no trace
+        (pronk.keyed.StoreError("a shard is damaged"), "a shard is damaged"),
+        (BrokenProcessPool(), "--workers: a process was killed"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr("pronk.keyed.workers.KeyedWorkers.predict_then_learn", fails(error))
+            done = pronk_run(*words, "--save", folder, "--again", *more)
+        assert done.returncode and message in done.stderr
+        assert pronk.load(folder).n_seen_ == 6000
+    assert made[0].equals(made[1]) and told[0]["metrics"] == told[1]["metrics"]
+    assert held[0] == held[1] and set(held[0]) == {"x", "y", "z"}
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert folders == {"models0", "models1"}
 
 
-def fails(*_):
-    raise pronk.keyed.StoreError("a shard is damaged")
+def fails(error):
+    def call(*_):
+        raise error
+
+    return call
 
 
 def test_a_model_a_key_for_labels(pronk_run, file):

@@ -122,7 +122,7 @@ def test_what_excludes_times(capsys, tmp_path, file):
     run = ["run", file, "-t", "y", "--time"]
     for options, text in [
         (["when", "--workers", "2"], "--time excludes --workers: a pass with times is not split"),
-        (["when", "--cluster", "local:2"], "--time excludes --cluster"),
+        (["when", "--cluster", "local:2"], "--time excludes --workers"),
         (["when", "-a", "fogd"], "--time: fogd does not forget by time; use the default learner"),
         (["y"], "--time: 'y' is the target"),
         (["nothing"], "has no column 'nothing'"),

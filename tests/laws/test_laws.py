@@ -14,6 +14,7 @@ import pronk
 from laws.cases import every, every_engine, needs_a_formula, serves_its_own_row
 from pronk.aggregate import experts
 from pronk.core import scales
+from pronk.data.step import CACHE
 from pronk.first_order import dual_sgd, dual_svrg, gradient
 from pronk.newton import exact, krls, spaces
 
@@ -224,6 +225,21 @@ def refused_calls(case, X, y):
     else:
         yield "continuous label", X, np.linspace(0, 1, len(X)), "label"
         yield "two columns", X, np.column_stack((y, y)), "y"
+
+
+@every_engine
+def test_steps_with_bytes_are_one_model_that_never_stopped(case):
+    """With the live model of the last step, and with one from the bytes."""
+    X, y = case.stream()
+    model, states = case.make(), [None, None]
+    for cut in (slice(0, 1), slice(1, 40), slice(40, 41), slice(41, 100), slice(100, 150)):
+        expected = model.predict_then_learn(X[cut], y[cut])
+        for cached in (True, False):
+            if not cached:
+                CACHE.clear()
+            states[cached], found = pronk.step(states[cached], X[cut], y[cut], new=case.make())
+            np.testing.assert_array_equal(found, expected)
+    assert states[0] == states[1] == pronk.dumps(model)
 
 
 @every_engine

@@ -230,7 +230,7 @@ RUN = {
     "workers": option(
         SCALE_OUT, int, "Share the pass among N cores, if the learner can, or with --by.", min=1
     ),
-    "cluster": annotated(Cluster),
+    "cluster": option(SCALE_OUT, str, "local:N is --workers N.", metavar="local:N"),
 }
 
 
@@ -264,14 +264,14 @@ def run(
     """
     check_exists(file, reading)
     from pronk.cli.run import RunOptions, run_job
+    from pronk.cli.scale_out import local_workers
     from pronk.data import Preparing, Reading
 
     if options["model"] is not None:
         own = {name: options[name] for name in ("algorithm", "param")}
         decided = {name: reading[name] for name in DECIDED_BY_THE_MODEL}
         refuse_choices("--model", {**preparing, **own, **decided})
-    if options["cluster"] is not None and options["by"] is None:
-        reading["missing"] = reading["missing"] or "error"  # the workers fill in nothing
+    options["workers"] = local_workers(options["workers"], options.pop("cluster"))
     name = options.pop("algorithm") or DEFAULT_ALGORITHM
     scale = preparing["scale"] or ("none" if name == DEFAULT_ALGORITHM else "minmax")
     job = RunOptions(

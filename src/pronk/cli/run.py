@@ -37,7 +37,6 @@ from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
     block_rows,
-    check_cluster,
     check_parallel,
     key_errors,
     keyed_rows,
@@ -48,12 +47,11 @@ from pronk.cli.scale_out import (
 )
 from pronk.cli.screen import CommandError
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
-from pronk.cluster.pool import reads_rows_here
 from pronk.data import FileStream, Preparing, Reading
 from pronk.data.prepared import prepared
 from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
-from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
+from pronk.estimators.registry import defaults_of, find
 from pronk.evaluate.comparison_run import warm_up
 from pronk.evaluate.models import supports_times
 from pronk.evaluate.progressive import long_piece
@@ -86,7 +84,6 @@ class RunOptions:
     skip_bad: Path | None = None
     seed: int = 0
     workers: int | None = None
-    cluster: str | None = None
     by: str | None = None
 
 
@@ -111,9 +108,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         job, model, stream = _resumed_model(job, job.model, stack)
     if isinstance(model, KeyedRun):
         stream.rows = keyed_rows(len(stream.columns))
-    elif job.workers or job.cluster:
+    elif job.workers:
         stream.rows = long_piece(stream.rows, len(stream.columns))
-    check_cluster(job, model)
     if job.workers is not None and job.by is None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
@@ -158,9 +154,8 @@ def _new_model(job: RunOptions, stack: ExitStack) -> tuple[Any, FileStream, dict
     """Build the model; return it with the rows and the parameters that were chosen for it."""
     _check_algorithm(job.algorithm)
     reading = job.reading if job.by is None else with_key(job.reading, job.by)
-    default = find(job.algorithm).name == DEFAULT_ALGORITHM
     with key_errors(job.by):
-        stream = open_with_target(reading, block_rows(job, default))
+        stream = open_with_target(reading, block_rows(job))
     keyed = job.by is not None
     learner = build(job.algorithm, stream.task, job.param, job.seed, per_key=keyed)
     given = dict(map(read_setting, job.param))
@@ -186,8 +181,7 @@ def _resumed_model(
             model.training_record_ = record
     job = options_for_model(job, model)
     check_parallel(job)
-    shares = job.by is None and reads_rows_here(model)
-    stream = open_for_model(model, path, job.reading, block_rows(job, shares))
+    stream = open_for_model(model, path, job.reading, block_rows(job))
     if isinstance(model, KeyedRun):
         model.move_to(job.save)
         model.move_to(stack.enter_context(models_folder(job)))
@@ -258,12 +252,13 @@ def options_for_model(job: RunOptions, model: Any) -> RunOptions:
         raise CommandError("--target is missing: name the column to predict")
     known, known_time = training_record.get("weight"), training_record.get("time")
     *_, levels, interval = training_record.get("scored_as", [None, None])
-    here = not keyed and (job.cluster is None or reads_rows_here(model))
     return replace(
         job,
-        # Coverage continues to be counted, unless the workers of a cluster read the rows.
-        interval=interval if job.interval is None and here else job.interval,
-        quantiles=tuple(levels) if job.quantiles is None and here and levels else job.quantiles,
+        # Coverage continues to be counted.
+        interval=interval if job.interval is None and not keyed else job.interval,
+        quantiles=tuple(levels)
+        if job.quantiles is None and not keyed and levels
+        else job.quantiles,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
         reading=replace(

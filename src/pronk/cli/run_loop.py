@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,11 +34,8 @@ from pronk.cli.predictions import (
     PredictionsFile,
     StandardOutput,
 )
-from pronk.cli.scale_out import KeyedRun, cluster_errors, learner_for_cluster, open_cluster
+from pronk.cli.scale_out import KeyedRun
 from pronk.cli.screen import CommandError
-from pronk.cluster import ClusterPass
-from pronk.cluster.pool import pool_for, reads_rows_here
-from pronk.cluster.run import Advance
 from pronk.core.state import require
 from pronk.data import FileStream, StreamError
 from pronk.data.errors import option
@@ -52,7 +48,6 @@ from pronk.evaluate.formatting import Bar, number
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
 from pronk.evaluate.trace import Trace, changes_of, count_changes
-from pronk.parallel import using_pool
 
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
@@ -154,12 +149,12 @@ class RunFiles:
             for record in records:
                 self.metrics.write(record, alarms, swaps)
 
-    def write_predictions(self, records: Sequence[Record], *, with_kept: bool) -> None:
+    def write_predictions(self, records: Sequence[Record]) -> None:
         """Write the predictions of records to their file, with the columns of --keep."""
         assert self.predictions is not None
         for record in records:
             if record.forecast is not None:
-                kept = self.kept.pop(len(record.forecast)) if with_kept else None
+                kept = self.kept.pop(len(record.forecast))
                 self.predictions.write(record.targets, record.forecast, kept)
 
     def positions(self) -> dict[str, Any]:
@@ -273,19 +268,11 @@ class RunLoop:
         self._records: list[Record] = []
         self._alarms_printed = 0
         self._on_alarm = None if job.on_alarm is None else OnAlarm(job.on_alarm, console)
-        self._clock = perf_counter()  # when the last result of the cluster arrived
         self.chosen: dict[str, Any] = {}  # parameters that were not given
 
-    @property
-    def read_elsewhere(self) -> bool:
-        """Return whether the workers of a cluster, not this process, read the rows."""
-        here = self.job.by is not None or reads_rows_here(self.model)
-        return self.job.cluster is not None and not here
-
     def _evaluation(self) -> Evaluation:
-        elsewhere = self.read_elsewhere or self.job.by is not None
         shares = self.stream.task == "classification" and has_probabilities(self.model)
-        shares = shares and not elsewhere
+        shares = shares and self.job.by is None
         names = ALL[self.stream.task]
         if not shares:
             names = tuple(name for name in names if name not in ("log_loss", "auc"))
@@ -381,8 +368,7 @@ class RunLoop:
             self.files.open(stack, self.evaluation.probabilities, resume, finished=self.finished)
             if not self.finished:
                 try:
-                    with cluster_errors(job.cluster):
-                        self._rows(stack)
+                    self._rows(stack)
                 except Stopped as stopped:
                     raise self._stop(stopped) from None
                 except (CommandError, StreamError) as error:
@@ -426,44 +412,15 @@ class RunLoop:
                     self._snapshot()
 
     def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
-        """Yield the steps of the run: blocks, or the results of a cluster."""
-        if self.read_elsewhere:
-            yield from self._steps_on_cluster(stack, str(self.job.cluster))
-            return
+        """Yield the steps of the run: blocks."""
         if isinstance(self.model, KeyedRun):
-            stack.enter_context(self.model.on_workers(self.job.workers, self.job.cluster))
-        elif self.job.cluster is not None:
-            client = stack.enter_context(open_cluster(self.job.cluster))
-            stack.enter_context(using_pool(pool_for(self.model, client)))
+            stack.enter_context(self.model.on_workers(self.job.workers))
         for block in self.stream.blocks(self.position):
             if self.files.predictions is not None and len(block.y):
                 self.files.kept.add(block.kept)
             if isinstance(self.model, KeyedRun) and len(block.y):
                 block = block._replace(X=self.model.with_keys(block.X, block.kept))
             yield partial(self._block, block)
-
-    def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
-        for block in self.stream.blocks(self.position):
-            if self.model.__sklearn_is_fitted__() and self.model.learner_._bandwidth_is_final:
-                break
-            yield partial(self._block, block)  # this process learns the first blocks
-        client = stack.enter_context(open_cluster(address))
-        learner = learner_for_cluster(self.model)
-        workers = len(client.scheduler_info()["workers"])
-        try:
-            parts = ClusterPass(learner, self.stream, client, workers=workers)
-            for part in parts.run(self.position):
-                yield partial(self._part, part)
-        except ValueError as error:
-            if isinstance(error, StreamError):
-                raise
-            raise CommandError(f"--cluster: {error}") from None
-
-    def _part(self, part: Advance) -> None:
-        self.model.learner_ = part.model()
-        seconds, self._clock = perf_counter() - self._clock, perf_counter()
-        self._records = self.evaluation.count(part.targets, part.predictions, seconds)
-        self.position = part.rows
 
     def _block(self, block: Block) -> None:
         self._records = []
@@ -480,7 +437,7 @@ class RunLoop:
         self.files.write_metrics(self._records, len(self.trace.alarms), swaps)
         if self.files.predictions is not None:
             records = [*self._records, self.evaluation.record()]
-            self.files.write_predictions(records, with_kept=not self.read_elsewhere)
+            self.files.write_predictions(records)
         self._records = []
         for alarm in self.trace.alarms[self._alarms_printed :]:
             text = f"drift: the loss rose since row {alarm.since:,}, detected at row {alarm.row:,}"

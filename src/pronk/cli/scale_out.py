@@ -1,4 +1,4 @@
-"""`pronk run` on several cores (--workers) or machines (--cluster), and with one model per key."""
+"""`pronk run` on several cores (--workers), and with one model per key; runs on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cli.screen import CommandError
-from pronk.cluster.pool import NoWorkersError, reads_rows_here
-from pronk.columns.values import NUMERIC
 from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.estimators import files
 from pronk.estimators.targets import scales_targets
@@ -25,7 +23,7 @@ from pronk.evaluate.progressive import LONG_PIECE
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import Keys
 from pronk.keyed.learner import learner_of
-from pronk.keyed.workers import ParallelKeyed, ProcessPool
+from pronk.keyed.workers import KeyedWorkers
 
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
@@ -38,46 +36,45 @@ LATE = "5 minutes"
 
 def check_parallel(job: RunOptions) -> None:
     """Raise if options exclude each other."""
-    options = (("--workers", job.workers), ("--cluster", job.cluster), ("--by", job.by))
-    chosen = [name for name, value in options if value is not None]
-    if chosen[:2] == ["--workers", "--cluster"]:
-        raise CommandError("--workers and --cluster exclude each other: choose one")
-    split = [name for name in chosen if name != "--by"]
+    split = job.workers is not None
     if split and job.delay:
-        raise CommandError(f"{split[0]} excludes --delay: a pass with late labels is not split")
+        raise CommandError("--workers excludes --delay: a pass with late labels is not split")
     if job.by is not None and job.checkpoint is not None:
         raise CommandError(
             "--checkpoint excludes --by, which keeps its models in the folder of --save"
         )
     keyed = job.by is not None
-    if job.reading.weight is not None and split and (keyed or job.cluster is not None):
-        raise CommandError(f"--weight: sample weights are not supported with {split[0]}")
+    if job.reading.weight is not None and split and keyed:
+        raise CommandError("--weight: sample weights are not supported with --by and --workers")
     if job.reading.time is not None and split:
-        raise CommandError(f"--time excludes {split[0]}: a pass with times is not split")
+        raise CommandError("--time excludes --workers: a pass with times is not split")
     given = {"--interval": job.interval, "--quantiles": job.quantiles}
     if keyed and split and (named := [name for name in given if given[name] is not None]):
-        raise CommandError(f"{named[0]} with --by excludes {split[0]}: leave one of them out")
-    elsewhere = job.cluster is not None and not job.cluster.startswith("local:")
-    if job.by is not None and elsewhere and job.save is None:
-        raise CommandError("--by with --cluster needs --save: a folder that all workers can access")
+        raise CommandError(f"{named[0]} with --by excludes --workers: leave one of them out")
 
 
-def check_cluster(job: RunOptions, learner: Any) -> None:
-    """Raise for options that do not work where the workers of a cluster read the rows."""
-    if job.cluster is None or job.by is not None:
-        return
-    if reads_rows_here(learner):
+def local_workers(workers: int | None, cluster: str | None) -> int | None:
+    """Return the workers of a run: ``--cluster local:N`` is ``--workers N``."""
+    if cluster is None:
+        return workers
+    if workers is not None:
+        raise CommandError("--workers and --cluster exclude each other: choose one")
+    kind, _, number = cluster.partition(":")
+    if kind != "local":
         raise CommandError(
-            "--cluster: the pass of the default learner is not split; use --by COLUMN for a model "
-            "per key, or -a pkawv-taylor"
+            f"--cluster: {cluster!r} must be local:N, which is --workers N; a pass is not split "
+            "over machines; for one model per key on Spark or Kafka see pronk.spark and pronk.step"
         )
-    if job.interval is not None or job.quantiles or job.reading.keep or job.skip_bad:
-        raise CommandError(
-            "--cluster: this learner excludes --interval, --quantiles, --keep and --skip-bad"
-        )
+    return _processes(cluster, number)
 
 
-def block_rows(job: RunOptions, default: bool) -> int | None:
+def _processes(address: str, number: str) -> int:
+    if not number.isdigit() or not int(number):
+        raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
+    return int(number)
+
+
+def block_rows(job: RunOptions) -> int | None:
     """Return the rows of a block; blocks are long if workers share them."""
     if job.by is not None:
         return None  # `keyed_rows`, once the columns are known
@@ -105,12 +102,10 @@ def open_cluster(address: str) -> Iterator[Any]:
         raise CommandError('--cluster needs Dask: pip install ".[dask]" in the clone') from None
     kind, _, number = address.partition(":")
     if kind == "local":
-        if not number.isdigit() or not int(number):
-            raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
         with (
             dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
             LocalCluster(
-                int(number),
+                _processes(address, number),
                 threads_per_worker=1,
                 dashboard_address="127.0.0.1:0",  # any free port
                 silence_logs=CRITICAL,
@@ -147,8 +142,6 @@ def cluster_errors(cluster: str | None) -> Iterator[None]:
             "memory; give the workers more memory",
             1,
         ) from None
-    except NoWorkersError as error:
-        raise CommandError(f"--cluster: {error}", 1) from None
     except (asyncio.CancelledError, CancelledError, CommClosedError):
         raise CommandError(
             f"--cluster: the scheduler at {cluster} was lost, or has lost its data", 1
@@ -158,18 +151,6 @@ def cluster_errors(cluster: str | None) -> Iterator[None]:
 def cluster_or_none(address: str | None) -> Any:
     """Return a context manager with a client, or without one if no address is given."""
     return nullcontext() if address is None else open_cluster(address)
-
-
-def learner_for_cluster(model: Prepared) -> Any:
-    """Return the learner of a model; raise if the model prepares its columns."""
-    plain = model.scaling_ == "none" and model.missing == "error" and not model.target_scaled_
-    if not plain or not set(model.kinds_) <= set(NUMERIC):
-        raise CommandError(
-            "--cluster: the workers read plain numbers, because scaling, filling in and categories "
-            "depend on the order of the rows; use --scale none --scale-target none --missing error "
-            "and leave other columns out with --drop, or use --workers"
-        )
-    return model.learner_
 
 
 # -- one model per key (--by) ----------------------------------------------------------------------
@@ -286,27 +267,23 @@ class KeyedRun:
         return found
 
     @contextmanager
-    def on_workers(self, workers: int | None, cluster: str | None) -> Iterator[None]:
-        """Share the calls among workers, if there are any."""
-        if workers is None and cluster is None:
+    def on_workers(self, workers: int | None) -> Iterator[None]:
+        """Share the calls among processes, if there are any."""
+        if workers is None:
             yield
             return
-        opened = ProcessPool(workers) if workers is not None else open_cluster(str(cluster))
-        with opened as client:
-            self._models = ParallelKeyed(self.keyed, client)
+        with KeyedWorkers(self.keyed, workers) as self._models:
             try:
                 yield
             except BrokenProcessPool:
                 raise CommandError(
-                    "--workers: processes were killed repeatedly, most likely out of memory; "
-                    "use fewer",
-                    1,
+                    "--workers: a process was killed, most likely out of memory; use fewer", 1
                 ) from None
-            self._models = self.keyed
+            finally:
+                self._models = self.keyed
 
     def save(self, path: Any) -> None:
         """Write the models and their training record to a folder."""
-        self.keyed.store.delete_results()
         self.keyed.save(path)
         files.save_checkpoint({"training_record": self.training_record_}, Path(path) / RECORD)
 
@@ -380,7 +357,7 @@ def models_folder(job: RunOptions) -> Iterator[Path | None]:
     Workers write to a temporary copy beside the folder of --save, so that a failed run does not
     change the models.
     """
-    if job.workers is None and job.cluster is None:
+    if job.workers is None:
         yield job.save
         return
     beside = None

@@ -413,15 +413,14 @@ class OnlineLearner(SavedState):
         return not isinstance(self._model, AutomaticBandwidth)
 
     def _check_jobs(self) -> None:
-        """Raise if the pass is to be split, by ``n_jobs`` or a client, and cannot be."""
+        """Raise if the pass is to be split, by ``n_jobs``, and cannot be."""
         jobs = getattr(self, "n_jobs", None)
-        if jobs is None and not parallel.has_pool():
+        if jobs is None:
             return
         reason = parallel.why_sequential(getattr(self._model, "inner", self._model))
         if reason is not None:
-            given = "client" if jobs is None else f"n_jobs={jobs}"
             raise ValueError(
-                f"{given}: the pass of {type(self).__name__} cannot be split: {reason}; "
+                f"n_jobs={jobs}: the pass of {type(self).__name__} cannot be split: {reason}; "
                 f"{parallel.ADVICE}"
             )
 
@@ -432,14 +431,14 @@ class OnlineLearner(SavedState):
             self._bandwidth, self._model = model.bandwidth, model.inner
 
     def _learn(self, X: Array, Y: Array) -> Array:
-        """Run the engine's pass; a long call on ``n_jobs`` threads or on the pool that is set."""
+        """Run the engine's pass; a long call on ``n_jobs`` threads."""
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_RESTART - model.rows):
             first = model.learn(X[:left], Y[:left])
             self._finish_first_rows()
             return np.concatenate((first, self._learn(X[left:], Y[left:])))
         jobs = getattr(self, "n_jobs", None)
-        if len(X) < LONG_CALL or (jobs is None and not parallel.has_pool()):
+        if len(X) < LONG_CALL or jobs is None:
             return self._model.learn(X, Y)
         return parallel.learn_on_workers(self._model, X, Y, jobs)
 

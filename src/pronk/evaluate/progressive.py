@@ -1,10 +1,9 @@
-"""Progressive validation of a model over a stream, on one core, several cores or a cluster."""
+"""Progressive validation of a model over a stream, on one core or several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from pronk.evaluate.evaluation import PIECE, Evaluation, Record, pieces
 from pronk.evaluate.formatting import Bar
 from pronk.evaluate.models import Weights, with_jobs
-from pronk.parallel import using_pool
 
 #: Rows of a piece where threads share a pass: they wait for each other at its end.
 LONG_PIECE = 1 << 16
@@ -40,7 +38,6 @@ def progressive(
     interval: float | None = None,
     quantiles: Any = None,
     n_jobs: int | None = None,
-    client: Any = None,
     progress: bool | Literal["always"] = False,
 ) -> Iterator[Record]:
     """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
@@ -82,10 +79,6 @@ def progressive(
     n_jobs : int, optional
         Threads that share the pass, -1 for all cores; no bit depends on their number. Raises if
         the pass of the learner cannot be split.
-    client : a Dask ``Client``, optional
-        The workers of a cluster share the pass of a learner that can be split. For the default
-        learner, this process does the sequential part. For the PKAWV learners, the workers read
-        the stream: without preparation of columns, probabilities, intervals or quantiles.
     progress : bool or "always", default False
         Show a progress bar with rows, loss and, if the length of the stream is known, the time
         left, on stderr: if it is a terminal, or always.
@@ -101,16 +94,10 @@ def progressive(
     10000 rows, mean squared error 0.05
     20000 rows, mean squared error 0.06
     """
-    parallel = n_jobs is not None or client is not None
+    parallel = n_jobs is not None
     if parallel and delay:
-        raise ValueError("delay excludes n_jobs and client: a pass with late labels is not split")
+        raise ValueError("delay excludes n_jobs: a pass with late labels is not split")
     piece = LONG_PIECE if parallel else PIECE
-    pool: Any = None
-    if client is not None:
-        from pronk.cluster.pool import pool_for
-
-        pool = pool_for(model, client)
-        piece = LONG_PIECE if pool is None else pool.plan.longest
     evaluation = Evaluation(
         model,
         metrics,
@@ -128,49 +115,9 @@ def progressive(
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
     bar = Bar(blocks, progress == "always") if progress else None
-    if client is not None and pool is None:
-        if probabilities or interval is not None or quantiles is not None:
-            raise ValueError(
-                "client: a pass on a cluster has no probabilities, intervals or quantiles"
-            )
-        if getattr(stream, "has_weights", False):
-            raise ValueError("client: a pass on a cluster does not support sample weights or times")
-        return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
     if parallel and not getattr(stream, "has_weights", False):
         blocks = gather(blocks, piece)
-    return _records(evaluation, blocks, bar, n_jobs, pool)
-
-
-class Arrays:
-    """A pair of arrays as a stream of blocks."""
-
-    rows = PIECE
-
-    def __init__(self, X: Any, y: Any) -> None:
-        self.X, self.y = np.ascontiguousarray(X, dtype=np.float64), np.asarray(y)
-
-    def blocks(self, skip: int = 0) -> Iterator[tuple[Any, Any]]:
-        for i in range(skip, len(self.y), self.rows):
-            yield self.X[i : i + self.rows], self.y[i : i + self.rows]
-
-
-def _from_cluster(
-    evaluation: Evaluation, stream: Any, client: Any, bar: Bar | None
-) -> Iterator[Record]:
-    from pronk.cluster import ClusterPass
-
-    model = evaluation.model
-    with bar or nullcontext():
-        began = perf_counter()
-        for part in ClusterPass(model, stream, client).run():
-            model.__dict__.update(part.model().__dict__)
-            yield from evaluation.count(part.targets, part.predictions, perf_counter() - began)
-            began = perf_counter()
-            if bar is not None:
-                bar.show(evaluation)
-        last = evaluation.finish()
-    if last is not None:
-        yield last
+    return _records(evaluation, blocks, bar, n_jobs)
 
 
 def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
@@ -182,14 +129,12 @@ def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
 
 
 def _records(
-    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None, pool: Any
+    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None
 ) -> Iterator[Record]:
     with bar or nullcontext(), with_jobs(evaluation.model, n_jobs):
         for X, y, weights in _with_weights(blocks):
             for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
-                with using_pool(pool):
-                    records = evaluation.feed(rows, targets, own)
-                yield from records
+                yield from evaluation.feed(rows, targets, own)
                 if bar is not None:
                     bar.show(evaluation)
         last = evaluation.finish()

@@ -340,12 +340,16 @@ class Expansion(Stateful):
             "order": own.order[:used].copy(),
             "running": own.running.copy(),
         }
-        if self._needs_square:
-            state["square"] = own.square[:used, :used].copy()
-        free = own.order[len(self._active_slots) : used]
+        active = len(self._active_slots)
+        free = own.order[active:used]
         state["points"][:, free] = 0.0
-        for name in {"norms", "square"} & set(state):
-            state[name][free] = 0.0
+        state["norms"][free] = 0.0
+        if self._needs_square:  # only values with older points are read, and L^-1 has a diagonal
+            age = np.full(used, active)
+            age[own.order[:active]] = np.arange(active)
+            own_value = 1 if self.rule.strategy == FORGET else 0
+            read = (age[:, None] < active) & (age[None, :] + own_value <= age[:, None])
+            state["square"] = np.where(read, own.square[:used, :used], 0.0)
         if self._uniforms is not None:
             state["uniforms"] = self._uniforms.to_state()
         return state

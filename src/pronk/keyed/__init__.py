@@ -2,6 +2,5 @@
 
 from pronk.keyed.learner import Keyed
 from pronk.keyed.store import ModelStore, StoreError
-from pronk.keyed.workers import ParallelKeyed
 
-__all__ = ["Keyed", "ModelStore", "ParallelKeyed", "StoreError"]
+__all__ = ["Keyed", "ModelStore", "StoreError"]

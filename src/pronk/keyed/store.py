@@ -33,7 +33,6 @@ __all__ = ["ModelStore", "StoreError"]
 _TABLES = """
 CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS positions (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS results (position INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS backups (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 """
 
@@ -148,20 +147,6 @@ class Shard:
             self._do("INSERT OR REPLACE INTO positions VALUES ('position', ?)", (position,))
         if self._file.in_transaction:
             self._do("COMMIT")
-
-    def save_results(self, position: int, text: str) -> None:
-        """Store the results of the rows up to a position in place of earlier results."""
-        self.delete_results()
-        self._do("INSERT INTO results VALUES (?, ?)", (position, text))
-
-    def results(self, position: int) -> str | None:
-        """Return the results stored with a position, or None."""
-        found = self._one("SELECT text FROM results WHERE position = ?", (position,))
-        return None if found is None else str(found[0])
-
-    def delete_results(self) -> None:
-        self._begin()
-        self._do("DELETE FROM results")
 
     def copy_to(self, path: Path) -> None:
         """Write a copy of the committed shard."""
@@ -510,12 +495,6 @@ class ModelStore:
         for text, entry in self._models.items():
             if not entry.users:
                 self._write(text, entry)
-
-    def delete_results(self) -> None:
-        """Delete the results stored for repeated tasks; see `pronk.keyed.workers`."""
-        with self._lock:
-            for number in self._only:
-                self.shard(number).delete_results()
 
     def copy_to(self, folder: str | Path) -> None:
         """Copy the store to another folder."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -26,9 +23,6 @@ ADVICE = (
     "parallel"
 )
 
-#: The pool whose workers share long calls, set by `using_pool`.
-_pool: ContextVar[Any] = ContextVar("pool", default=None)
-
 
 def why_sequential(engine: Any) -> str | None:
     """Return why the pass of an engine cannot be split, or None if it can."""
@@ -45,24 +39,6 @@ def learn(engine: Any, X: Array, Y: Array, pool: Pool) -> Array:
 
 
 def learn_on_workers(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
-    """Run `learn` on the pool that is set, or on ``jobs`` threads; each has one BLAS thread."""
-    pool = _pool.get()
-    if pool is not None:
-        return learn(engine, X, Y, pool)
+    """Run `learn` on ``jobs`` threads; each has one BLAS thread."""
     with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
         return learn(engine, X, Y, pool)
-
-
-@contextmanager
-def using_pool(pool: Any) -> Iterator[None]:
-    """Let the workers of a pool share the long calls of learners inside the context."""
-    token = _pool.set(pool)
-    try:
-        yield
-    finally:
-        _pool.reset(token)
-
-
-def has_pool() -> bool:
-    """Return whether a pool is set that shares long calls."""
-    return _pool.get() is not None

@@ -1,4 +1,4 @@
-"""Run one pass over rows as tasks of partitions, on threads, in processes or on a cluster.
+"""Run one pass over rows as tasks of partitions, on threads.
 
 Every partition of the rows goes through four steps:
 
@@ -7,14 +7,12 @@ Every partition of the rows goes through four steps:
     rows      a task: the predictions of the partition, from that state
     collect   here, in order: the predictions
 
-An engine supplies the steps as a subclass of `PartitionedPass`: `newton.py` for rows in memory,
-`cluster/run.py` for rows that the workers of a cluster read themselves. An executor supplies
-``submit``: a pool of threads, or `cluster.pool.ClusterPool`.
+An engine supplies the steps as a subclass of `PartitionedPass` (`newton.py`). An executor supplies
+``submit``: a pool of threads.
 
-Tasks are pure functions of their arguments, so an executor may run a task anywhere, and again if a
-worker is lost. The partitions do not depend on the executor, and scans and collections are in
-order: the number of workers changes no bit of a result. The number of partitions in flight is
-bounded, and so is memory.
+Tasks are pure functions of their arguments. The partitions do not depend on the executor, and scans
+and collections are in order: the number of workers changes no bit of a result. The number of
+partitions in flight is bounded, and so is memory.
 """
 
 from __future__ import annotations
