@@ -197,6 +197,7 @@ def _page(found: dict[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<title>pronk serve: calls</title><link rel="icon" href="data:,">',
+        '<link rel="stylesheet" href="chart.css">',
         '<link rel="stylesheet" href="page.css"></head><body>',
         '<header><h1>pronk serve</h1><a href="./">live page</a></header>',
         "<p>Open Inference Protocol v2, with an extension for learning. All calls except health"
