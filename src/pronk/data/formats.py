@@ -240,7 +240,7 @@ def _deep_row(piece: bytes) -> int | None:
 
 
 def as_type(value: Any, type_: pa.DataType) -> Any:
-    """Return a value of JSON as one of a type, by its text if need be; None if it is none."""
+    """Return a value of JSON as one of a type, read from its text if need be; None if it cannot."""
     if value is None:
         return None
     if pa.types.is_string(type_) and not isinstance(value, dict | list):

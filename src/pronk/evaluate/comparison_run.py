@@ -155,7 +155,7 @@ class Curve:
         self.certificates: list[dict[str, Any] | None] = []
 
     def add(self, rows: int, record: Record, certificate: dict[str, Any] | None) -> None:
-        """Add a record after so many rows of the stream, with or without a label."""
+        """Add a record after a number of rows of the stream, with or without a label."""
         self.rows.append(rows)
         self.records.append(record)
         self.certificates.append(certificate)

@@ -424,8 +424,8 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         that can be rolled back may use as much again, a challenger on trial half as much. 0: no
         local experts.
     delay : int, default 0
-        Labels arrive so many rows late: in `predict_then_learn` the label of row t is used from row
-        t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.
+        Labels arrive ``delay`` rows late: in `predict_then_learn` the label of row t is used from
+        row t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.
     random_state : int, Generator or None
     n_jobs : int, optional
         Threads for long calls, -1 for all cores; used from row 16,384 on, when the set of experts
