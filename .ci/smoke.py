@@ -27,7 +27,7 @@ with tempfile.TemporaryDirectory() as folder:
     np.savetxt(rows, np.column_stack((X, y)), delimiter=",", header="a,b,y", comments="")
     command = [sys.executable, "-m", "pronk", "run", rows, "--target", "y", "--report", page]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    assert "vega" in page.read_text(encoding="utf-8")
+    assert '<path class="line"' in page.read_text(encoding="utf-8")
 assert np.array_equal(again.predict(X), model.predict(X))
 
 assert files("pronk").joinpath("py.typed").is_file()

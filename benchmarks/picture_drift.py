@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 import pronk
 from pronk.data import drifting
 from pronk.evaluate import progressive
-from pronk.evaluate.pictures import COLOURS
+from pronk.evaluate.drawing import COLOURS
 
 
 class FourierSGD:

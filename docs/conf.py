@@ -64,4 +64,5 @@ html_theme_options = {
     "pygments_dark_style": "monokai",
 }
 # A page without neighbours in its part needs no left column.
-html_sidebars = {"index": [], "tutorial": [], "which": [], "theory": [], "errata": []}
+ALONE = ("index", "tutorial", "map", "faq", "symptoms", "which", "theory", "errata")
+html_sidebars = {page: [] for page in ALONE}

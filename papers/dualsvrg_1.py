@@ -29,6 +29,7 @@ from papers.dualsvrg import (
 )
 from papers.experiment import Experiment, Job, Options, runs_text
 from papers.page import Page, Printed
+from papers.work import batch, select
 from pronk.evaluate.study import Outcome
 
 #: The same paper, Table 1, test errors and seconds of training.
@@ -135,7 +136,7 @@ def choose(options: Options, _: list[Outcome]) -> list[Job]:
                 choices = choices[:: max(1, len(choices) // 4)]
             rows = choosing(options, settings.get("algorithm", ""))
             search = {**settings, "rows": rows, "grid": choices}
-            jobs.append(Job(label, name, "work:select", 10_000, search, _training(name)))
+            jobs.append(Job(label, name, select, 10_000, search, _training(name)))
     return jobs
 
 
@@ -158,7 +159,7 @@ def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
             label = f"{record['label']}|{said(record['result']['params'])}{text}"
             for seed in runs:
                 jobs.append(
-                    Job(label, record["group"], "work:batch", seed, settings,
+                    Job(label, record["group"], batch, seed, settings,
                         data_view(record["group"]))
                 )  # fmt: skip
     return jobs

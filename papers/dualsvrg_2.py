@@ -24,6 +24,7 @@ from papers.dualsvrg import (
 )
 from papers.experiment import Experiment, Job, Options, runs_text
 from papers.page import Page, Printed
+from papers.work import online, select
 from pronk.evaluate.study import Outcome
 
 #: Le, Nguyen, Phung 2022 (DualSVRG), Table 2, online mistake rates and seconds.
@@ -130,7 +131,7 @@ def choose(options: Options, _: list[Outcome]) -> list[Job]:
                 choices = choices[:: max(1, len(choices) // 4)]
             rows = choosing(options, settings["algorithm"])
             search = {**settings, "rows": rows, "grid": choices}
-            jobs.append(Job(label, name, "work:select", 10_000, search, data_view(name)))
+            jobs.append(Job(label, name, select, 10_000, search, data_view(name)))
         jobs += hindsight(options, name)
     return jobs
 
@@ -149,7 +150,7 @@ def hindsight(options: Options, name: str) -> list[Job]:
                 "online": True, **limit_of(options, name),
             }  # fmt: skip
             label = f"{letter}|{step}"
-            jobs.append(Job(label, name, "work:select", 0, search, data_view(name)))
+            jobs.append(Job(label, name, select, 0, search, data_view(name)))
     return jobs
 
 
@@ -164,7 +165,7 @@ def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
         settings = {"algorithm": record["settings"]["algorithm"], "params": params, **limit}
         for seed in runs_of(options, record["group"], record["label"]):
             label = f"{record['label']}|{said(record['result']['params'])}"
-            jobs.append(Job(label, record["group"], "work:online", seed, settings, record["view"]))
+            jobs.append(Job(label, record["group"], online, seed, settings, record["view"]))
     for name in dict.fromkeys(record["group"] for record in chosen):
         limit = limit_of(options, name)
         more = {f"{label}|scripts": script for label, script in scripts(name).items()}
@@ -176,7 +177,7 @@ def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
                     text = f"{label}|best: {step}, {said(record['result']['params'])}"
                     more[text] = {**settings, "params": {**settings["params"], **tuned}}
         jobs += [
-            Job(label, name, "work:online", seed, {**settings, **limit}, data_view(name))
+            Job(label, name, online, seed, {**settings, **limit}, data_view(name))
             for label, settings in more.items()
             for seed in runs_of(options, name)
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from papers import datasets
 from papers.datasets import DataView
@@ -17,8 +17,6 @@ from pronk.evaluate.study import Outcome, Store, run
 @dataclass(frozen=True)
 class Job(study.Job):
     """A job whose view is a data set and its scaling (`papers.datasets.DataView`)."""
-
-    package: ClassVar[str] = "papers"
 
     def data(self) -> DataView:
         """Return the data set and its scaling."""

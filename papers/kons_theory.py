@@ -33,21 +33,19 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
         for rows in counts:
             for bandwidth, alpha in ((1.0, 1.0), (1.0, 0.1), (0.25, 1.0)):
                 settings = {"rows": rows, "bandwidth": bandwidth, "alpha": alpha}
-                for work in ("regret", "chain"):
-                    jobs.append(
-                        Job(work, name, f"kons_theory:{work}", 0, settings, view(data=name))
-                    )
+                for work in (regret, chain):
+                    jobs.append(Job(work.__name__, name, work, 0, settings, view(data=name)))
         for beta in (1.0, 4.0, 16.0, "theory"):
             for seed in options.seeds(RUNS):
                 settings = {
                     "rows": counts[-1] // 2, "bandwidth": 1.0, "alpha": 0.1, "beta": beta,
                 }  # fmt: skip
-                jobs.append(Job("kors", name, "kons_theory:kors", seed, settings, view(data=name)))
+                jobs.append(Job("kors", name, kors, seed, settings, view(data=name)))
     horizon = 500 if options.quick else 4000
     for label, algorithm, params in ADVERSARY:
         for seed in options.seeds(RUNS):
             settings = {"algorithm": algorithm, "params": params, "rows": horizon}
-            jobs.append(Job(label, "adversary", "kons_theory:adversary", seed, settings))
+            jobs.append(Job(label, "adversary", adversary, seed, settings))
             if algorithm in ("kons", "ogd"):
                 break  # nothing random
     return jobs

@@ -11,6 +11,7 @@ import numpy as np
 from papers.datasets import find
 from papers.experiment import Experiment, Job, Options, view
 from papers.page import Figure, Line, Page, Section, draw, labels, of, seconds_text
+from papers.work import online
 from pronk.evaluate.study import Outcome
 
 SETS = ("cod-rna", "susy_30k")
@@ -78,11 +79,11 @@ def make_plan(names: tuple[str, ...]) -> Any:
                 settings = {
                     "rows": rows, "points": POINTS, "seconds": LIMIT, "block": block, **settings,
                 }  # fmt: skip
-                jobs.append(Job(label, name, "work:online", 0, settings, seen))
+                jobs.append(Job(label, name, online, 0, settings, seen))
                 if label in SCRIPTED:
                     said = f"{label}, x in [0, 1]"
                     script = {**seen, "x": [0.0, 1.0]}
-                    jobs.append(Job(said, name, "work:online", 0, settings, script))
+                    jobs.append(Job(said, name, online, 0, settings, script))
         return jobs
 
     return plan

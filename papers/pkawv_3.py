@@ -28,7 +28,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 def plan(options: Options, _: list[Outcome]) -> list[Job]:
     """Plan every learner against its own adversary."""
     return [
-        Job(label, "adversary", "pkawv_3:game", seed,
+        Job(label, "adversary", game, seed,
             {"algorithm": algorithm, "params": {k: float(v) if isinstance(v, float) else v
                                                 for k, v in params.items()},
              "rows": 30 if options.quick else ROWS})

@@ -9,7 +9,7 @@ from typing import Any
 
 from papers.experiment import Experiment, Job, Options, runs_text, view
 from papers.page import HEADER, Page, Printed, Section, labels, of, summarise, table_row
-from papers.work import PUBLIC
+from papers.work import PUBLIC, dictionary_size, online, online_public_kors
 from pronk.evaluate.study import Outcome
 
 #: Calandriello, Lazaric, Valko 2017 (PROS-N-KONS), Table 1.
@@ -64,11 +64,11 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
     for name in options.wanted(SETS):
         for seed in options.seeds(RUNS):
             for label, algorithm, params in _learners():
-                work = "work:online_public_kors" if "1/p" in label else "work:online"
+                work = online_public_kors if "1/p" in label else online
                 settings: dict[str, Any] = {"algorithm": algorithm, "params": params}
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
-                if algorithm == "con-kons" and work == "work:online":
+                if algorithm == "con-kons" and work == online:
                     settings["hindsight"] = {"batch": 1.0, "free": 1e-6}
                 jobs.append(Job(label, name, work, seed, settings, view(data=name)))
         for seed in options.seeds(RUNS)[:3]:
@@ -76,9 +76,7 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
                 settings = {"bandwidth": bandwidth, "power": power}
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
-                jobs.append(
-                    Job("size", name, "work:dictionary_size", seed, settings, view(data=name))
-                )
+                jobs.append(Job("size", name, dictionary_size, seed, settings, view(data=name)))
     return jobs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from papers.experiment import Experiment, Job, Options, runs_text, view
 from papers.page import HEADER, Page, Printed, Section, labels, of, summarise, table_row
 from papers.pros_n_kons_1 import FORMS, KONS
-from papers.work import COMPARATOR_ROWS, PUBLIC
+from papers.work import COMPARATOR_ROWS, PUBLIC, online, online_public_kors
 from pronk.evaluate.study import Outcome
 
 #: The same paper, Table 2, by alpha = gamma.
@@ -76,7 +76,7 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
             for label, settings in _learners(seed):
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
-                work = "work:online_public_kors" if "1/p" in label else "work:online"
+                work = online_public_kors if "1/p" in label else online
                 jobs.append(Job(label, name, work, seed, settings, _view(name)))
     return jobs
 

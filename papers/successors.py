@@ -60,7 +60,7 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
                     "params": {**common, **params},
                     "rows": options.rows() or ROWS,
                 }
-                jobs.append(Job(label, name, "successors:race", seed, settings, view(data=name)))
+                jobs.append(Job(label, name, race, seed, settings, view(data=name)))
     return jobs
 
 

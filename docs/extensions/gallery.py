@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
+import base64
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,21 +12,6 @@ import pages
 from docstrings import to_markdown
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-
-
-def run(script: Path, image: Path) -> str:
-    """What the script prints; its figure goes to ``image``."""
-    one_thread = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
-    paths = [str(EXAMPLES.parent / "src"), os.environ.get("PYTHONPATH", "")]
-    result = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "run_example.py"), str(script), str(image)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-    )
-    if result.returncode:
-        raise RuntimeError(f"{script.name} failed:\n{result.stderr}")
-    return result.stdout
 
 
 def page(script: Path, printed: str) -> str:
@@ -59,9 +42,10 @@ def generate(app: Any) -> None:
     folder = pages.GENERATED / "gallery"
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
-        printed = list(pool.map(lambda s: run(s, folder / f"{s.stem}.png"), scripts))
-    for script, text in zip(scripts, printed, strict=True):
-        pages.write(f"gallery/{script.stem}.md", page(script, text))
+        outputs = list(pool.map(lambda s: pages.run(s.name, [s.read_text("utf-8")])[0], scripts))
+    for script, output in zip(scripts, outputs, strict=True):
+        (folder / f"{script.stem}.png").write_bytes(base64.b64decode(output["drawn"]))
+        pages.write(f"gallery/{script.stem}.md", page(script, output["printed"]))
     keep = {script.stem + ending for script in scripts for ending in (".md", ".png")}
     pages.remove_others("gallery", keep)
     pages.write("fragments/gallery.md", "\n\n".join(card(script) for script in scripts))

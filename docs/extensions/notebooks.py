@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,29 +59,12 @@ def notebook(found: list[Cell]) -> dict[str, Any]:
     }
 
 
-def run(script: Path) -> list[dict[str, str]]:
-    """Return what each cell of code prints and, in base64, draws."""
-    code = [cell.text for cell in cells(script.read_text(encoding="utf-8")) if cell.kind == "code"]
-    one_thread = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
-    paths = [str(NOTEBOOKS.parent.parent / "src"), os.environ.get("PYTHONPATH", "")]
-    result = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "run_cells.py")],
-        input=json.dumps(code),
-        capture_output=True,
-        text=True,
-        env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-    )
-    if result.returncode:
-        raise RuntimeError(f"{script.name} failed:\n{result.stderr}")
-    found: list[dict[str, str]] = json.loads(result.stdout)
-    return found
-
-
 def generate(app: Any) -> None:
     keep = set()
     for script in sorted(NOTEBOOKS.glob("*.py")):
         found = cells(script.read_text(encoding="utf-8"))
-        outputs = iter(run(script))
+        code = [cell.text for cell in found if cell.kind == "code"]
+        outputs = iter(pages.run(script.name, code))
         text = [found[0].text, f"Download as a notebook: {{download}}`{script.stem}.ipynb`."]
         keep |= {f"{script.stem}.md", f"{script.stem}.ipynb"}
         for number, cell in enumerate(found[1:]):

@@ -37,7 +37,7 @@ def test_tokens_are_made_listed_and_revoked(capsys, tmp_path):
         (["token", "{place}"], "--scope: scopes are infer, learn, admin; got none"),
         (["{place}", "{place}"], "unexpected extra argument"),
         (["{place}", "--scope", "infer"], "No such option .. --scope"),  # quoted by some versions
-        ([], "which folder?"),
+        ([], "FOLDER is missing"),
         (["{place}", "--tls-key", "{place}/key"], "--tls-key must be given together"),
     ],
 )

@@ -323,15 +323,6 @@ def test_what_can_be_read_only_once_is_refused(capsys, tmp_path):
     assert code == 2 and "read only once" in err and err.count("\n") == 1
 
 
-def test_a_random_order_without_disk_space_raises(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import comparison_run
-
-    monkeypatch.setattr(comparison_run, "disk_bytes", lambda *_: 10**18)
-    code, _, err = pronk_run(capsys, *arguments(file, tmp_path / "out", "--order", "random"))
-    assert code == 2 and err.count("\n") == 1
-    assert "--order random needs 1,000,000,000.0 GB" in err and "--order given" in err
-
-
 def test_a_wrong_task_is_refused(capsys, tmp_path, file):
     command = arguments(file, tmp_path, "--task", "regression", target="word")
     code, _, err = pronk_run(capsys, *command)

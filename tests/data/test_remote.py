@@ -109,6 +109,9 @@ def test_a_url_is_shown_without_its_secret():
             "adbc:postgresql:postgresql://h/db?password=***",
         "adbc:postgresql:host=h password=pass user=me":
             "adbc:postgresql:host=h password=*** user=me",
+        "adbc:adbc_driver_snowflake:me:pa/s@s@account/db?role=x -t y":
+            "adbc:adbc_driver_snowflake:account/db?role=x -t y",
+        "adbc:adbc_driver_sqlite:file:a@b.db": "adbc:adbc_driver_sqlite:file:a@b.db",
         "CREATE SECRET (TYPE s3, KEY_ID 'pass', SECRET 'pass')":
             "CREATE SECRET (TYPE s3, KEY_ID '***', SECRET '***')",
         "monkey=1 keys=2 'a secret of nature'": "monkey=1 keys=2 'a secret of nature'",

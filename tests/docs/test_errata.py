@@ -253,7 +253,7 @@ def test_table_2_of_pros_n_kons_has_public_weights_and_columns_in_minus_one_to_o
     def size(scale, power, seed):
         settings = {"bandwidth": 8.0, "power": power}
         held = view(data=name, part=part, x=scale)
-        return dictionary_size(Job("size", name, "", seed, settings, held))["size"]
+        return dictionary_size(Job("size", name, dictionary_size, seed, settings, held))["size"]
 
     public = np.mean([size((-1.0, 1.0), 1.0, seed) for seed in range(2)])
     assert public == pytest.approx(printed, rel=0.1)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from pronk.evaluate import study
+from pronk.evaluate.comparison_run import one_run
 from pronk.evaluate.study import Job, Store, perform, run
 
-JOB = Job("row", "set", "comparison_run:one_run", 3, {"alpha": 0.5}, {"file": "a.csv"})
+JOB = Job("row", "set", one_run, 3, {"alpha": 0.5}, {"file": "a.csv"})
 
 
 def jobs(count):
@@ -31,7 +32,8 @@ def performed(monkeypatch):
 
 def test_a_key_is_the_work_not_its_place():
     assert replace(JOB, label="x", group="y").key == JOB.key
-    changes = [{"seed": 4}, {"settings": {"alpha": 1}}, {"view": {"file": "b.csv"}}, {"work": "w"}]
+    changes = [{"seed": 4}, {"settings": {"alpha": 1}}, {"view": {"file": "b.csv"}}, {"work": run}]
+    assert JOB.name == "comparison_run:one_run"
     assert len({replace(JOB, **change).key for change in changes} | {JOB.key}) == 5
 
 
@@ -104,11 +106,8 @@ def test_jobs_of_one_view_follow_each_other(tmp_path, performed):
     assert performed == [0, 2, 1, 3]
 
 
-def test_a_job_has_one_thread(monkeypatch):
+def test_a_job_has_one_thread():
     from threadpoolctl import threadpool_info
 
-    from pronk.evaluate import comparison_run
-
     threads = lambda job: {"threads": [pool["num_threads"] for pool in threadpool_info()]}  # noqa: E731
-    monkeypatch.setattr(comparison_run, "one_run", threads)
-    assert set(perform(JOB)["threads"]) <= {1}
+    assert set(perform(replace(JOB, work=threads))["threads"]) <= {1}

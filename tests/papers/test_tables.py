@@ -26,7 +26,7 @@ from papers.experiment import Job, Options, Store, command, run, run_experiment,
 from papers.page import markdown, parts, summarise
 
 
-def casp(algorithm="con-kons", seed=3, work="work:online", **settings):
+def casp(algorithm="con-kons", seed=3, work=work.online, **settings):
     params = settings.pop("params", {"bandwidth": 0.5, "clip": 1.0})
     held = {"algorithm": algorithm, "params": params, **settings}
     return Job("row", "casp", work, seed, held, view(data="casp"))
@@ -73,7 +73,7 @@ def test_the_comparator_is_the_ridge_solution_in_the_final_span(sets):
 
 def test_the_hinge_comparator_separates_what_can_be_separated(sets):
     job = Job(
-        "row", "cod-rna", "work:online", 0,
+        "row", "cod-rna", work.online, 0,
         {"algorithm": "con-kons", "params": {"bandwidth": 0.5, "gamma": 0.01, "alpha": 0.01},
          "hindsight": {"batch": 0.01}},
         view(data="cod-rna"),
@@ -85,27 +85,27 @@ def test_the_hinge_comparator_separates_what_can_be_separated(sets):
 def test_a_batch_job_tests_on_the_other_part(sets):
     seen = view(data="cod-rna")
     settings = {"algorithm": "fogd", "params": {"precision": 2.0, "eta": 2.0}}
-    result = work.batch(Job("row", "cod-rna", "work:batch", 0, settings, seen))
+    result = work.batch(Job("row", "cod-rna", work.batch, 0, settings, seen))
     assert result["rows"] == 250 and result["loss"] < 0.2
-    more = work.batch(Job("row", "cod-rna", "work:batch", 0, {**settings, "passes": 5}, seen))
+    more = work.batch(Job("row", "cod-rna", work.batch, 0, {**settings, "passes": 5}, seen))
     assert more["loss"] <= result["loss"] + 0.05
     for peer in ("svc", "llsvm"):
         settings = {"peer": peer, "params": {"precision": 2.0, "C": 100.0, "budget": 50}}
-        exact = work.batch(Job("row", "cod-rna", "work:batch", 0, settings, seen))
+        exact = work.batch(Job("row", "cod-rna", work.batch, 0, settings, seen))
         assert exact["loss"] < 0.1 and exact["size"] > 0
 
 
 def test_a_random_split_where_there_are_no_parts(sets):
     settings = {"algorithm": "fogd", "params": {"precision": 2.0, "eta": 2.0}}
     seen = view(data="covtype", positive=2.0)
-    result = work.batch(Job("row", "covtype", "work:batch", 0, settings, seen))
+    result = work.batch(Job("row", "covtype", work.batch, 0, settings, seen))
     assert result["rows"] == 360
 
 
 def test_the_search_finds_the_better_parameters(sets):
     grid = [{"precision": 256.0, "eta": 1e-4}, {"precision": 2.0, "eta": 2.0}]
     settings = {"algorithm": "fogd", "params": {"n_features": 50}, "rows": 400, "grid": grid}
-    job = Job("row", "cod-rna", "work:select", 0, settings, view(data="cod-rna"))
+    job = Job("row", "cod-rna", work.select, 0, settings, view(data="cod-rna"))
     result = work.select(job)
     assert result["params"] == grid[1] and len(result["scores"]) == 2
 
@@ -113,10 +113,10 @@ def test_the_search_finds_the_better_parameters(sets):
 def test_a_choice_in_hindsight_has_the_least_error_of_a_whole_pass(sets):
     grid = [{"eta": 0.05, "precision": 0.01}, {"eta": 1.0, "precision": 1.0}]
     settings = {"algorithm": "fogd", "params": {"n_features": 20}, "grid": grid, "online": True}
-    result = work.select(Job("row", "cod-rna", "work:select", 4, settings, view(data="cod-rna")))
+    result = work.select(Job("row", "cod-rna", work.select, 4, settings, view(data="cod-rna")))
     for params, score in zip(grid, result["scores"], strict=True):
         one = {"algorithm": "fogd", "params": {"n_features": 20, **params}}
-        job = Job("row", "cod-rna", "work:online", 4, one, view(data="cod-rna"))
+        job = Job("row", "cod-rna", work.online, 4, one, view(data="cod-rna"))
         assert work.online(job)["loss"] == score
     assert result["params"] == grid[int(np.argmin(result["scores"]))]
 
@@ -312,7 +312,7 @@ def test_dictionary_sizes_in_the_definition_are_those_of_the_learner(sets):
         learner = pronk.make(
             "con-kons", kernel=pronk.Gaussian(0.5), clip=1.0, random_state=seed
         ).partial_fit(X[rows], y[rows])
-        job = Job("size", "casp", "work:dictionary_size", seed,
+        job = Job("size", "casp", work.dictionary_size, seed,
                   {"bandwidth": 0.5, "power": 0.5}, view(data="casp"))  # fmt: skip
         assert work.dictionary_size(job)["size"] == learner.size_
 
@@ -323,7 +323,7 @@ def test_kors_of_public_code_two_ways(sets):
     for seed in range(3):
         learned = work.online_public_kors(casp("con-kons", seed, params=params))
         settings = {"bandwidth": 0.5, "power": 1.0}
-        job = Job("size", "casp", "work:dictionary_size", seed, settings, view(data="casp"))
+        job = Job("size", "casp", work.dictionary_size, seed, settings, view(data="casp"))
         assert learned["size"] == work.dictionary_size(job)["size"]
         sizes.append((learned["size"], work.online(casp("con-kons", seed, params=params))["size"]))
     assert all(public < defined for public, defined in sizes)

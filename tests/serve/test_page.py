@@ -16,7 +16,7 @@ from serving import Site
 
 
 def test_the_page_and_the_docs_need_no_token_and_nothing_from_elsewhere(site: Site) -> None:
-    for path in ("/", "/page.css", "/page.js", "/docs", "/docs.js"):
+    for path in ("/", "/chart.css", "/page.css", "/page.js", "/docs", "/docs.js"):
         reply = site.call("GET", path, token=None)
         assert reply.status == 200
         text = re.sub(r"http://www\.w3\.org/2000/svg", "", reply.body.decode())
@@ -33,6 +33,7 @@ def test_every_call_is_described(site: Site) -> None:
     paths = {path for path in described["paths"] if "{model}" not in path}
     own = {
         "/",
+        "/chart.css",
         "/page.css",
         "/page.js",
         "/docs",
@@ -60,7 +61,8 @@ def test_events_describe_the_server_and_the_chosen_model(site: Site) -> None:
     line = response.readline()
     connection.close()
     found = json.loads(line.removeprefix(b"data: "))
-    assert found["model"]["curve"]["ends"] == [20] and found["model"]["rows"] == 20
+    assert found["model"]["curve"]["rows"] == 20 and found["model"]["rows"] == 20
+    assert all(name in found["model"]["curve"]["svg"] for name in ("model", "running mean"))
     assert found["model"]["unpredicted"] == 1
     assert found["model"]["metric"] == found["models"][0]["metric"] == "mean squared error"
     assert found["server"]["queue"] == 0

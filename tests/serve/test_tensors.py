@@ -124,6 +124,7 @@ def test_text_of_another_form_is_refused(site: Site, mixed: str, data: bytes, wo
     assert reply.status == 422 and words in reply.error
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("size", [-1, 10**30, 1.5, "3", None, True, [3]])
 @pytest.mark.parametrize("shape", [[3], [0], [10**30, 0], [2**63], [1, 3]])
 @pytest.mark.parametrize("kind", ["BYTES", "FP64", "BOOL", "WHAT"])

@@ -346,8 +346,7 @@ COMPARE = {
     "order": option(
         INPUT,
         Literal["given", "random"],
-        "given: as in the file; random: a different order for each run, sorted through a temporary "
-        "file (in TMPDIR) if there are many rows.",
+        "given: as in the file; random: a different order for each run, with all rows in memory.",
         default="given",
     ),
     "algorithms": option(

@@ -42,7 +42,6 @@ from pronk.evaluate.comparison import (
 )
 from pronk.evaluate.comparison_run import (
     RunError,
-    check_room,
     inspect,
     labelled,
     prepare,
@@ -88,9 +87,6 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
         with console.status("reading the file"):
             found = inspect(stream)
     comparison = replace(comparison, **found._asdict())
-    if options.order == "random":
-        processes = min(options.workers, len(comparison.jobs()))
-        check_room(found.rows, len(stream.columns), processes)
     folder = options.output or _default_folder(reading.file, comparison.target)
     for name in (COMPARISON, RECORDS):
         refuse_input("--output", folder / name, read)

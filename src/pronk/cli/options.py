@@ -184,7 +184,7 @@ READING = {
     "dates": option(
         INPUT,
         Literal["auto", "dayfirst", "monthfirst", "iso"],
-        "Order in dates that end with the year; auto: inferred from the rows.",
+        "Order of day and month in dates such as 3/4/2024; auto: inferred from the rows.",
         default="auto",
     ),
     "limit": option(INPUT, int, "Stop after N rows.", min=1),

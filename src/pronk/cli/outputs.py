@@ -187,7 +187,7 @@ class AppendedFile:
         self._open(0)
 
     def resume(self, rows: int, size: int) -> None:
-        """Continue after so many rows and bytes; truncate what follows them."""
+        """Continue after a number of rows and bytes; truncate what follows."""
         held = self._place.stat().st_size if self._place.exists() else 0
         if held < size:
             raise CommandError(
@@ -247,7 +247,7 @@ class BadRowsFile(AppendedFile):
 
 
 class MetricsFile(AppendedFile):
-    """The file of `--metrics`: a record every so many rows, in CSV or NDJSON.
+    """The file of `--metrics`: a record every N rows, in CSV or NDJSON.
 
     A record is flat: when it was written (UTC), the rows so far, how many of them had no label, how
     many came before the first learned label and are not scored, each metric over all rows and, as

@@ -186,7 +186,7 @@ def serve(
     with ExitStack() as stack:
         if folder is None:
             if not demo:
-                raise CommandError("which folder? pronk serve FOLDER, or pronk serve --demo")
+                raise CommandError("FOLDER is missing: pronk serve FOLDER, or pronk serve --demo")
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
         if settings["alerts"] is not None:
             try:
@@ -236,7 +236,7 @@ def token(
 ) -> None:
     """Create, list or revoke access tokens of `pronk serve`, also before its first start."""
     if folder is None:
-        raise CommandError("which folder? pronk serve token FOLDER --scope infer")
+        raise CommandError("FOLDER is missing: pronk serve token FOLDER --scope infer")
     from pronk.serve.tokens import Tokens, TokensError
 
     if folder.exists() and not folder.is_dir():

@@ -92,10 +92,6 @@ class Columns:
             self._check_times(rows)
         return rows
 
-    def encode_one(self, x: Any) -> Array:
-        """Return a row, given as a dict or a vector, as `encode` does; an absent key is missing."""
-        return self.encode(self.layout.row(x) if isinstance(x, Mapping) else one_vector(x))
-
     def transform(self, rows: Array) -> Array:
         """Return encoded rows as the learner would get them next; changes nothing."""
         if self.unchanged and not has_gaps(rows):

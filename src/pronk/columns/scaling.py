@@ -78,7 +78,8 @@ class MinMax(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         started = self.least is not None
-        require(started == (self.largest is not None), "largest is not there as least is")
+        both = started == (self.largest is not None)
+        require(both, "least and largest must both be given, or neither")
         if self.least is not None and self.largest is not None:
             require((self.least <= self.largest).all(), "least is above largest")
 
@@ -138,7 +139,7 @@ class Standard(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         for name in ("origin", "sums"):
             there = getattr(self, name) is not None
-            require(there == (self.rows > 0), f"{name} is not there as rows says")
+            require(there == (self.rows > 0), f"{name} must be given if, and only if, rows > 0")
 
 
 def _standardised(D: Array, first: Array, second: Array, counts: Any) -> Array:
@@ -220,11 +221,12 @@ class Robust(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         self.ordered = None
         held = self.values
-        require((held is not None) == (self.rows > 0), "values are not there as rows says")
+        given = held is not None
+        require(given == (self.rows > 0), "values must be given if, and only if, rows > 0")
         if held is None:
             return
         columns, size = held.shape
-        require(size == self._size <= HELD, "values are not as many as rows says")
+        require(size == self._size <= HELD, f"values has {size} rows, not the {self._size} of rows")
         self.values, self.ordered = np.zeros((columns, HELD)), np.zeros((columns, HELD))
         self.values[:, :size] = held
         self.ordered[:, :size] = np.sort(held, axis=1)

@@ -227,11 +227,12 @@ class ErrorTracker(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         held = self._rows >= STAGES[0]
-        require((self._error_scale is not None) == held, "error_scale is not there as rows says")
+        rule = f"must be given if, and only if, rows >= {STAGES[0]}"
+        require((self._error_scale is not None) == held, f"error_scale {rule}")
         scaled = held and self.columns > 0
-        require((self._scale is not None) == scaled, "scale is not there as rows says")
+        require((self._scale is not None) == scaled, f"scale {rule}, with columns")
         kept = self._rows if self._rows < STAGES[-1] else 0
-        require(sizes["first"] == kept, "first_X has another number of rows than rows says")
+        require(sizes["first"] == kept, f"first_X has {sizes['first']} rows, not {kept}")
         if self._error_scale is None:
             require(not len(self._points), "points are there before the first stage")
             return

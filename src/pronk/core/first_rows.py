@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.checks import LARGEST_INPUT
 from pronk.core.state import LARGEST_TARGET, StateError, checked_count, require
 
 Array = NDArray[np.float64]
 
-#: No number of a held row is larger: its square would overflow.
-LARGEST_HELD = 1e150
 #: Numbers of rows after which the learner starts again, and the last of them.
 RESTARTS = tuple(2**i for i in range(9))
 LAST_RESTART = RESTARTS[-1]
@@ -171,7 +170,7 @@ def checked_targets(value: Any, shape: tuple[int | None, ...]) -> Array:
 
 
 def checked_numbers(
-    value: Any, shape: tuple[int | None, ...], name: str, largest: float = LARGEST_HELD
+    value: Any, shape: tuple[int | None, ...], name: str, largest: float = LARGEST_INPUT
 ) -> Array:
     """Return an array of doubles of a shape (None: any size), none larger than ``largest``.
 

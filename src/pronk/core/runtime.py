@@ -130,7 +130,7 @@ class Limit(ContextDecorator):
             _limit(self._local, self.wanted, self._own.changed)
 
     def _leave(self, calls: int) -> None:
-        """Keep so many calls of this thread; without any the last thread puts the number back."""
+        """Set the number of calls of this thread; at 0 the last thread puts the number back."""
         own = self._own
         del own.frames[calls:]
         if calls:

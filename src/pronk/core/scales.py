@@ -136,7 +136,7 @@ class FixedScale(Stateful):
 
 
 def without_outliers(rows: Array) -> Array:
-    """Return the rows with outliers replaced by the nearest values that are none, by column."""
+    """Return the rows with outliers replaced by the ends of the other values, by column."""
     trimmed = 1 + len(rows) // 500
     if len(rows) < 2 * trimmed + 3:
         return rows

@@ -122,6 +122,8 @@ def _rebuilt(message: Message, fields: dict[str, Any]) -> StreamError:
 #: User and password of a URL. A password may hold @, and one that is not quoted as it should be a
 #: slash too: then there is a colon, and behind it no port.
 _LOGIN = re.compile(r"(?<=://)(?:[^/\s'\"?#]*@|(?!\[)[^/@:\s]*:(?!\d*(?:[/?#\s'\"]|$))[^\s'\"]*@)")
+#: The same in an address of ADBC without "//": adbc:DRIVER:user:password@account.
+_ADBC = re.compile(r"(\badbc:[\w.-]+:)(?!file:|[^\s'\"]*://)[^\s'\"/@:]*:[^\s'\"]*@")
 #: A parameter of a URL, or of a database's address, whose value is a secret.
 _GIVEN = re.compile(
     r"(?i)\b((?:[\w.-]*(?:secret|token|password|passwd|signature|credential)[\w.-]*"
@@ -133,7 +135,7 @@ _SQL = re.compile(r"(?i)\b(secret|password|token|key_id)(\s+)'[^']*'")
 
 def without_secret(text: str) -> str:
     """Return a text without the passwords of URLs and addresses in it, for screens and files."""
-    text = _LOGIN.sub("", text)
+    text = _ADBC.sub(r"\1", _LOGIN.sub("", text))
     return _SQL.sub(r"\1\2'***'", _GIVEN.sub(r"\1***", text))
 
 

@@ -240,7 +240,7 @@ def _deep_row(piece: bytes) -> int | None:
 
 
 def as_type(value: Any, type_: pa.DataType) -> Any:
-    """Return a value of JSON as one of a type, by its text if need be; None if it is none."""
+    """Return a value of JSON as one of a type, read from its text if need be; None if it cannot."""
     if value is None:
         return None
     if pa.types.is_string(type_) and not isinstance(value, dict | list):
@@ -436,10 +436,6 @@ def _largest_index(piece: bytes) -> int:
     return largest
 
 
-#: The first version that reports which files a query reads (`SQLSource.opened`).
-OLDEST_DUCKDB = (1, 4)
-
-
 class SQLSource(Dense):
     """Read the rows of a query, in the order of the query: give it an ORDER BY.
 
@@ -488,32 +484,8 @@ class SQLSource(Dense):
             text = str(error).strip().splitlines()[0]
             raise StreamError(text, argument="query") from None
 
-    def opened(self) -> list[str]:
-        """Return the files that DuckDB opens to plan the query, also those with computed names.
-
-        Empty if the query is invalid, which raises when it is read.
-        """
-        if self.database.startswith("adbc:"):
-            return []
-        try:
-            with self._duckdb() as connection:
-                connection.execute("CALL enable_logging('FileSystem')")
-                connection.execute(f"EXPLAIN {self.query}")
-                rows = connection.execute("SELECT message FROM duckdb_logs").fetchall()
-        except Exception as error:
-            module = type(error).__module__.partition(".")[0]
-            if module not in ("duckdb", "_duckdb") and not isinstance(error, StreamError):
-                raise
-            return []
-        found = [json.loads(row[0]) for row in rows if row[0].startswith("{")]
-        return list(dict.fromkeys(str(entry["path"]) for entry in found if "path" in entry))
-
     def _duckdb(self) -> Any:
         duckdb = _optional("duckdb")
-        if tuple(int(part) for part in duckdb.__version__.split(".")[:2]) < OLDEST_DUCKDB:
-            raise StreamError(
-                Argument("query"), f" needs duckdb 1.4 or newer, this is {duckdb.__version__}"
-            )
         if self.database != ":memory:" and not Path(self.database).exists():
             raise StreamError(
                 f"database {self.database!r} does not exist; ':memory:' needs no file"

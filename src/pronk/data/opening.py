@@ -325,8 +325,8 @@ class Origins:
     """Find the files of one input.
 
     Those of a directory or a pattern are all its files, and files that would match it; that of
-    standard input is the file it was redirected from; those of a query are its database, every file
-    named in its text, and every file that DuckDB opens to plan it.
+    standard input is the file it was redirected from; those of a query are its database and the
+    files whose names are quoted in its text, not those of views and of names that it computes.
 
     Parameters
     ----------
@@ -350,10 +350,7 @@ class Origins:
 
     def would_hold(self, path: Path) -> bool:
         """Return whether a file that does not exist yet would be read in the next run."""
-        if self._query is not None:
-            patterns = [text for text in _literals(self._query) if glob.has_magic(text)]
-            return any(_matches(path, pattern) for pattern in patterns)
-        if SEVERAL in self._name:
+        if self._query is not None or SEVERAL in self._name:
             return False
         source = Path(self._name)
         if source.is_dir():
@@ -390,7 +387,6 @@ class Origins:
             yield Path(text)
             if glob.has_magic(text):
                 yield from map(Path, glob.glob(text, recursive=True))
-        yield from map(Path, SQLSource(self._name, self._query).opened())
 
 
 def _literals(query: str) -> list[str]:

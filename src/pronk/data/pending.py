@@ -282,13 +282,16 @@ class Pending:
         self.expired = checked_count(state["expired"], "expired")
         ids, rows = state["ids"], state["rows"]
         good = isinstance(ids, list) and len(ids) <= self.limit
-        require(good and all(type(name) in (str, int) for name in ids), "ids are not ids")
+        require(
+            good and all(type(name) in (str, int) for name in ids),
+            "ids must be texts or whole numbers, within the limit",
+        )
         require(len(set(ids)) == len(ids), "ids are not unique")
         if not ids:
-            require(rows is None, "rows are too many")
+            require(rows is None, "rows must be missing without ids")
             return
         good = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype == np.float64
-        require(good and len(rows) == len(ids), "rows are not as many as ids")
+        require(good and len(rows) == len(ids), "rows must be one per id")
         width = getattr(self.model, "n_features_in_", rows.shape[1])
         require(width == rows.shape[1], "rows have other columns than the model")
         lines = _restored_lines(state, len(ids))
@@ -308,15 +311,15 @@ def _restored_lines(state: dict[str, Any], rows: int) -> list[Line]:
     """Return what is kept of each row from the state of an untrusted file."""
     records, meanings, places = state["records"], state["meanings"], state["places"]
     listed = all(isinstance(value, list) for value in (records, meanings, places))
-    require(listed and len(places) == rows, "places are not as many as ids")
-    require(len(records) == len(meanings), "records are not as many as their meanings")
+    require(listed and len(places) == rows, "places must be one per id")
+    require(len(records) == len(meanings), "records must have one meaning each")
     found: list[Line] = [None] * rows
     held = np.array([checked_count(place, "places", -1, len(records) - 1) for place in places])
     for number, (values, meaning) in enumerate(zip(records, meanings, strict=True)):
         kept = Kept(Meaning.from_list(meaning), values)
         kept.check()
         own = np.flatnonzero(held == number)
-        require(len(own) == len(values), "records are not as many as places say")
+        require(len(own) == len(values), "places must name each line of a record once")
         for place, line in zip(own.tolist(), kept.lines, strict=True):
             found[place] = line
     return found

@@ -257,7 +257,7 @@ _COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 UNNAMED = re.compile(r"(?:Unnamed: \d+)?")
 #: The only column of X if the file has no other than the target; it is 0 in every row.
 NO_COLUMN = "(no column)"
-#: Whole numbers from this one on, with at most so many different values, are codes.
+#: Whole numbers from this one on, with at most this number of different values, are codes.
 _CODES, _FEW_CODES = 1000, 32
 #: Years, months and days as whole numbers.
 _DATES = ((1900, 2100), (190001, 210012), (19000101, 21001231))

@@ -129,6 +129,8 @@ class Comparison:
 
     def jobs(self) -> list[Job]:
         """Return all runs by seed, so that an interrupted comparison has runs of all learners."""
+        from pronk.evaluate.comparison_run import one_run  # which imports this module
+
         jobs = []
         for run in range(self.runs):
             for compared in [*self.learners, *self.baselines]:
@@ -143,8 +145,8 @@ class Comparison:
                     "window": self.window,
                     "scored": "from the first label on",  # earlier results scored every row
                 }
-                work, seed = "comparison_run:one_run", self.seed + run
-                jobs.append(Job(compared.label, self.group, work, seed, settings, self.view))
+                seed = self.seed + run
+                jobs.append(Job(compared.label, self.group, one_run, seed, settings, self.view))
         return jobs
 
     @property

@@ -486,9 +486,10 @@ class Evaluation:
         """
         if self.trace is None or self.rows == self.unpredicted:
             raise ValueError("nothing to plot: no row was scored, or trace=False")
-        from pronk.evaluate.pictures import draw, pictures
+        from pronk.evaluate.drawing import figure
+        from pronk.evaluate.pictures import pictures
 
-        return draw(pictures(self.trace), describe_rows(self.rows, self.unpredicted))
+        return figure(pictures(self.trace), describe_rows(self.rows, self.unpredicted))
 
     def _repr_html_(self) -> str:
         """Return the metrics as an HTML table, for a notebook."""

@@ -1,28 +1,17 @@
-"""The charts of a run, as data: the same in its report and in a notebook.
-
-A picture holds lines over rows, points, or a table of counts. `pronk.report` draws pictures for a
-browser, `draw` with Matplotlib.
-"""
+"""The pictures of a run, the same in its report and in a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pronk.evaluate.baselines import BASELINES
+from pronk.evaluate.drawing import Array, Curve, Picture
 from pronk.evaluate.metrics import COUNT, TITLES
 from pronk.evaluate.trace import CHALLENGER, RECENT, TRIAL_END, Trace
 
-Array = NDArray[np.float64]
-
-#: Distinct on white for colour-blind readers too; the report has the same.
-COLOURS = (
-    "#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf", "#008ba3", "#b0171f",
-)  # fmt: skip
 #: Most experts drawn, and most labels in a table.
 EXPERTS, LABELS = 6, 20
 #: Fewest rows in a bin whose share is drawn.
@@ -33,39 +22,6 @@ SEGMENTS, ENTRIES = 64, 3
 COVERAGE_ROWS, COVERAGE_VALUES = 400, 3
 #: Half-width of the central 95 % of a normal distribution, in standard deviations.
 CENTRAL = 1.96
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A line, or points, with its name; NaN values are not drawn."""
-
-    name: str
-    x: Array
-    y: Array
-    dashed: bool = False
-    points: bool = False
-    band: tuple[Array, Array] | None = None
-    """Lower and upper ends of a band."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One chart: curves, points or a table of counts, with title and caption."""
-
-    name: str
-    title: str
-    caption: str
-    x: str
-    y: str
-    curves: list[Curve] = field(default_factory=list)
-    log_y: bool = False
-    percent: bool = False
-    alarms: list[int] = field(default_factory=list)
-    counts: tuple[list[str], NDArray[np.int64]] | None = None
-    along: bool = True
-    """Whether the picture belongs to those along the stream."""
-    first: bool = False
-    """Whether it comes before everything else."""
 
 
 def pictures(trace: Trace) -> list[Picture]:
@@ -342,55 +298,3 @@ def _residuals(trace: Trace) -> list[Picture]:
             along=False,
         ),
     ]  # fmt: skip
-
-
-# -- with Matplotlib ---------------------------------------------------------------------------
-
-
-def draw(drawn: Sequence[Picture], below: str, width: float = 11.0) -> Any:
-    """Draw the pictures in a Matplotlib figure, two side by side, with a line of text below."""
-    from matplotlib.figure import Figure
-
-    lines = -(-len(drawn) // 2)
-    figure = Figure(figsize=(width, 3.1 * lines), layout="constrained")
-    for i, picture in enumerate(drawn):
-        axes = figure.add_subplot(lines, 2, i + 1)
-        axes.set_title(picture.title, fontsize=10, loc="left")
-        axes.set_xlabel(picture.x, fontsize=9)
-        axes.set_ylabel(picture.y, fontsize=9)
-        axes.tick_params(labelsize=8)
-        if picture.counts is not None:
-            _draw_counts(axes, *picture.counts)
-            continue
-        for j, curve in enumerate(picture.curves):
-            _draw_curve(axes, curve, COLOURS[j % len(COLOURS)])
-        for row in picture.alarms:
-            axes.axvline(row, color=COLOURS[-1], linewidth=0.8, alpha=0.7)
-        if picture.log_y:
-            axes.set_yscale("log")
-        axes.grid(alpha=0.25, linewidth=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
-        if len(picture.curves) > 1:
-            axes.legend(fontsize=7, frameon=False)
-    figure.supxlabel(below, fontsize=8)
-    return figure
-
-
-def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:
-    if curve.band is not None:
-        axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.18, linewidth=0)
-    if curve.points:
-        axes.plot(curve.x, curve.y, ".", color=colour, markersize=3, alpha=0.6, label=curve.name)
-        return
-    style = "--" if curve.dashed else "-"
-    axes.plot(curve.x, curve.y, style, color=colour, linewidth=1.3, label=curve.name)
-
-
-def _draw_counts(axes: Any, labels: list[str], matrix: NDArray[np.int64]) -> None:
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(labels)), labels, rotation=45 if len(labels) > 4 else 0)
-    axes.set_yticks(range(len(labels)), labels)
-    for (i, j), count in np.ndenumerate(matrix):
-        colour = "white" if shares[i, j] > 0.6 else "black"
-        axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)

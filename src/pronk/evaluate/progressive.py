@@ -20,7 +20,7 @@ LONG_NUMBERS = 1 << 24
 
 
 def long_piece(length: int, columns: int) -> int:
-    """Return the rows of a long piece with so many columns."""
+    """Return the rows of a long piece, by the number of columns."""
     return min(length, max(PIECE, LONG_NUMBERS // max(1, columns)))
 
 
@@ -58,8 +58,8 @@ def progressive(
     window : int, optional
         Rows of the windowed metrics; ``every`` unless given.
     delay : int, default 0
-        Labels arrive so many rows late: a row is predicted by a model that has not learned the
-        ``delay`` rows before it. The default learner, if it has learned nothing yet, gets the
+        Labels arrive ``delay`` rows late: a row is predicted by a model that has not learned as
+        many rows before it. The default learner, if it has learned nothing yet, gets the
         parameter ``delay``. For other learners rows are held back here: a row is scored when its
         label arrives, all labels arrive at the end of the stream, and with a delay of 16 rows and
         more rows are predicted in chunks of up to an eighth of the delay.

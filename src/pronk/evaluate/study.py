@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pronk._version import __version__
 from pronk.core.runtime import limited, set_threads
@@ -36,15 +35,12 @@ Outcome = dict[str, Any]
 class Job:
     """A computation. ``label`` and ``group`` only say where its result is shown."""
 
-    package: ClassVar[str] = "pronk.evaluate"
-    """Package of ``work``."""
-
     label: str
     """Name of the row in a table."""
     group: str
     """Name of the section, usually the data set."""
-    work: str
-    """Function "module:name" of the package; it is called with the job and returns a dict."""
+    work: Callable[[Any], dict[str, Any]]
+    """Function of a module that is called with the job."""
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
     """Everything the result depends on, as JSON values."""
@@ -52,9 +48,14 @@ class Job:
     """The data: its source and how it is read, as JSON values."""
 
     @property
+    def name(self) -> str:
+        """Module and name of the work."""
+        return f"{self.work.__module__.rpartition('.')[2]}:{self.work.__name__}"
+
+    @property
     def key(self) -> str:
         """Identifier, equal for equal work of the same version."""
-        parts = [self.work, self.seed, self.settings, without_secrets(self.view), __version__]
+        parts = [self.name, self.seed, self.settings, without_secrets(self.view), __version__]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -84,7 +85,7 @@ class Store:
 
     def add(self, job: Job, result: dict[str, Any]) -> Outcome:
         """Store a result; it is on disk when this returns."""
-        described = {**asdict(job), "view": without_secrets(job.view)}
+        described = {**asdict(job), "work": job.name, "view": without_secrets(job.view)}
         record = {"key": job.key, **described, "result": result, "made": made_by()}
         line = json.dumps(finite(record), sort_keys=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,10 +148,8 @@ def perform(job: Job) -> dict[str, Any]:
     """
     from threadpoolctl import threadpool_limits
 
-    module, _, name = job.work.partition(":")
-    work = getattr(import_module(f"{job.package}.{module}"), name)
     with limited, threadpool_limits(limited.wanted, user_api="openmp"):
-        result: dict[str, Any] = work(job)
+        result = job.work(job)
     return result
 
 
@@ -233,7 +232,7 @@ def _on_cluster(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[st
     def submit_next() -> None:
         job = next(left, None)
         if job is not None:
-            future = client.submit(perform, job, key=f"{job.work}-{job.key}", pure=False)
+            future = client.submit(perform, job, key=f"{job.name}-{job.key}", pure=False)
             running[future.key] = job, future
             queue.add(future)
 

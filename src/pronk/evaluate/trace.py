@@ -155,11 +155,11 @@ class ModelHistory(Stateful):
         self.entries: list[tuple[int, dict[str, float]]] = []
 
     def due(self, rows: int) -> bool:
-        """Return whether an entry is due after so many rows."""
+        """Return whether an entry is due after a number of rows."""
         return not self.entries or rows // self.length > self.entries[-1][0] // self.length
 
     def add(self, rows: int, values: dict[str, float]) -> None:
-        """Add the values after so many rows."""
+        """Add the values after a number of rows."""
         self.entries.append((rows, values))
         while len(self.entries) > SEGMENTS:
             self.length *= 2

@@ -11,6 +11,7 @@ from pronk.data.errors import without_secret
 from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
+from pronk.evaluate.drawing import Style
 from pronk.evaluate.formatting import (
     count,
     describe_rows,
@@ -20,8 +21,8 @@ from pronk.evaluate.formatting import (
     size,
 )
 from pronk.evaluate.metrics import TITLES
-from pronk.report.charts import charts, dash, line_chart, trade_off
-from pronk.report.page import Cell, Stroke, Table, TableRow, render
+from pronk.report.charts import charts, trade_off
+from pronk.report.page import Cell, Table, TableRow, render
 
 # -- settings --------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ def main_table(results: Results) -> Table:
             Cell(size(round(one.memory.mean))),
             Cell(str(one.runs)),
         ]
-        rows.append(TableRow(one.label, cells, line(i, is_baseline), is_baseline))
+        rows.append(TableRow(one.label, cells, Style.of(i, is_baseline), is_baseline))
     several = any(one.runs > 1 for one in results.everyone)
     caption = (
         f"Mean{' ± standard deviation over the runs' if several else ''}; each row is predicted "
@@ -174,7 +175,7 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
             continue
         bound = pm(OverRuns.of(bounds)) if bounds else "unknown"
         cells = [Cell(pm(OverRuns.of(regrets))), Cell(bound)]
-        rows.append(TableRow(one.label, cells, line(labels.index(one.label), False)))
+        rows.append(TableRow(one.label, cells, Style.of(labels.index(one.label))))
     if not rows:
         return None
     caption = (
@@ -187,12 +188,6 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
 
 def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
     return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
-
-
-def line(i: int, is_baseline: bool) -> Stroke:
-    """Return how the i-th learner is drawn."""
-    colour = "--grey" if is_baseline else f"--c{i % 8}"
-    return Stroke(colour, " ".join(map(str, dash(i))))
 
 
 def _means(several: Iterable[OverRuns]) -> list[float]:
@@ -216,23 +211,11 @@ def html(results: Results) -> str:
     """Return the report as text."""
     comparison = results.comparison
     labels = [one.label for one in results.everyone]
-    drawn = charts(results)
-    specs = {chart.name: line_chart(chart, labels) for chart in drawn}
-    specs["trade-off"] = trade_off(results, labels)
-    data = {
-        "charts": specs,
-        "labels": labels,
-        "baselines": [one.label for one in results.baselines],
-    }
-    figures = [{"name": c.name, "title": c.title, "caption": c.caption} for c in drawn]
-    caption = (
-        "One point per learner: lower is better, further left is faster. Touch one for its name."
-    )
-    figures.insert(2, {"name": "trade-off", "title": "Loss against time", "caption": caption})
+    figures = charts(results)
+    figures.insert(2, trade_off(results))
     order = "in the given order" if comparison.order == "given" else "each in its own random order"
     return render(
         "comparison.html",
-        data,
         title=f"{Path(comparison.file).name}: {count(len(results.summaries), 'learner')} compared",
         task=comparison.task.capitalize(),
         target=comparison.target,
@@ -244,7 +227,7 @@ def html(results: Results) -> str:
         table=main_table(results),
         worse=[f"{one.label}: {text}." for one in results.summaries for text in results.notes(one)],
         legend=[
-            {"name": one.label, "line": line(i, one in results.baselines)}
+            {"name": one.label, "line": Style.of(i, one in results.baselines)}
             for i, one in enumerate(results.everyone)
         ],
         figures=figures,

@@ -1,35 +1,29 @@
 """What the pages share: tables, and a template rendered to a self-contained HTML file.
 
 A page loads nothing from the network, and its Content-Security-Policy forbids it. The template
-engine escapes all texts, except for the scripts, styles and data embedded here. Tables and settings
-need no JavaScript; charts need it.
+engine escapes all texts, except for the script, the style and the SVG embedded here. Only the
+values under the pointer and the choice of learners need JavaScript.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from pronk.evaluate.drawing import STYLE, Style, svg, swatch
+
 # -- tables ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Stroke:
-    """Hold the colour and the dashes of a learner."""
-
-    colour: str
-    dashes: str
-
-
-@dataclass(frozen=True)
 class Cell:
-    """Hold the text of a cell, and whether it is the best of its column."""
+    """Hold the text of a cell, whether it is the best of its column, and its shade (0 to 1)."""
 
     text: str
     best: bool = False
+    shade: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ class TableRow:
 
     name: str
     cells: list[Cell]
-    line: Stroke | None = None
+    line: Style | None = None
     baseline: bool = False
 
 
@@ -57,8 +51,9 @@ class Table:
 @cache
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("pronk.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -66,52 +61,19 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["drawn"] = lambda picture: Markup(svg(picture))
+    environment.filters["swatch"] = lambda style: Markup(swatch(style))
+    return environment
 
 
-def render(template: str, data: dict[str, Any], **values: Any) -> str:
-    """Return a page as text; ``data`` is embedded as JSON for its script."""
+def render(template: str, **values: Any) -> str:
+    """Return a page as text."""
     from markupsafe import Markup
 
-    embedded = {
-        "style": _file("page.css"),
-        "script": _script(_file("page.js")),
-        "libraries": _script(_libraries()),
-        "data": _json(data),
-    }
-    marked = {name: Markup(text) for name, text in embedded.items()}
-    text: str = _environment().get_template(template).render(**values, **marked)
+    style, script = Markup(STYLE + _file("page.css")), Markup(_file("page.js"))
+    text: str = _environment().get_template(template).render(**values, style=style, script=script)
     return text
 
 
 def _file(name: str) -> str:
     return files("pronk.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def vega_lite_version() -> str:
-    """Return the version of Vega-Lite in the page: Altair's if vl-convert has it, or the newest."""
-    import altair
-    import vl_convert
-
-    wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    known: list[str] = vl_convert.get_vegalite_versions()
-    return wanted if wanted in known else known[-1]
-
-
-@cache
-def _libraries() -> str:
-    """Return the code of Vega, Vega-Lite and Vega-Embed from vl-convert."""
-    import vl_convert
-
-    version = vega_lite_version()
-    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
-    return bundle
-
-
-def _script(text: str) -> str:
-    """Escape a text so that it cannot end the script element that contains it."""
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -11,12 +11,12 @@ import numpy as np
 
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate import Record
+from pronk.evaluate.drawing import Picture
 from pronk.evaluate.formatting import count, describe_rows, number
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.pictures import Picture, changed_columns, pictures
+from pronk.evaluate.pictures import changed_columns, pictures
 from pronk.evaluate.trace import Trace, describe_change
-from pronk.report.charts import HEIGHT, NUMBER, short
-from pronk.report.page import Cell, Table, TableRow, render, vega_lite_version
+from pronk.report.page import Cell, Table, TableRow, render
 
 #: Most classes in the table of calibrations.
 CLASSES = 20
@@ -51,14 +51,8 @@ def run_html(report: RunReport) -> str:
     """Return the report as text."""
     trace, record = report.trace, report.record
     drawn = [*pictures(trace), *changed_columns(report.changes)]
-    data: dict[str, Any] = {
-        "charts": {one.name: chart(one) for one in drawn},
-        "labels": [],
-        "baselines": [],
-    }
     return render(
         "run.html",
-        data,
         title=f"{Path(report.file).name}: {report.algorithm}",
         task=trace.task.capitalize(),
         target=report.target,
@@ -70,7 +64,8 @@ def run_html(report: RunReport) -> str:
         targets=_targets(report),
         first=[one for one in drawn if one.first],
         along=[one for one in drawn if one.along and not one.first],
-        inside=[one for one in drawn if not one.along],
+        inside=[one for one in drawn if not one.along and one.counts is None],
+        confusion=[_counts(one) for one in drawn if one.counts is not None],
         labels=trace.task == "classification",
         classes=_classes(trace),
         alarms=_alarms(trace),
@@ -156,6 +151,20 @@ def _classes(trace: Trace) -> Table | None:
     return Table(["class", "rows", "share", "mean probability", "calibration error"], rows, note)
 
 
+def _counts(picture: Picture) -> Table:
+    """Return the table of labels and predictions; a shade is a share of the label's rows."""
+    assert picture.counts is not None
+    labels, matrix = picture.counts
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    rows = [
+        TableRow(
+            label, [Cell(f"{n:,}", shade=float(share)) for n, share in zip(*pair, strict=True)]
+        )
+        for label, *pair in zip(labels, matrix, shares, strict=True)
+    ]
+    return Table(["label \\ prediction", *labels], rows, picture.caption)
+
+
 def _alarms(trace: Trace) -> Table | None:
     rows = [
         TableRow(
@@ -171,166 +180,3 @@ def _alarms(trace: Trace) -> Table | None:
     )  # fmt: skip
     note = f"ADWIN monitors {seen}; it reports the row since which its mean is higher."
     return Table(["detected at", "since row", "before", "after"], rows, note)
-
-
-# -- charts as Vega-Lite -----------------------------------------------------------------------
-
-
-def schema() -> str:
-    """Return the address of the schema of the Vega-Lite that the page contains."""
-    major = vega_lite_version().partition(".")[0]
-    return f"https://vega.github.io/schema/vega-lite/v{major}.json"
-
-
-def chart(picture: Picture) -> dict[str, Any]:
-    """Return a chart as Vega-Lite; the page defines its colours."""
-    spec: dict[str, Any] = {
-        "$schema": schema(),
-        "width": "container",
-        "height": HEIGHT,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "description": picture.caption,
-    }
-    if picture.counts is not None:
-        return spec | _counts(picture)
-    return spec | {"layer": _layers(picture)}
-
-
-def _layers(picture: Picture) -> list[dict[str, Any]]:
-    names = [curve.name for curve in picture.curves]
-    values = [
-        {"x": short(x), "y": short(y), "name": curve.name, "row": i}
-        for curve in picture.curves
-        for i, (x, y) in enumerate(zip(curve.x, curve.y, strict=True))
-        if np.isfinite(x) and np.isfinite(y) and (y > 0 or not picture.log_y)
-    ]
-    bands = [
-        {"x": short(x), "low": short(low), "high": short(high), "name": curve.name}
-        for curve in picture.curves
-        if curve.band is not None
-        for x, low, high in zip(curve.x, *curve.band, strict=True)
-        if np.isfinite(low) and np.isfinite(high)
-    ]
-    along = picture.x == "rows"
-    share = ".3~%"
-    # Row numbers of a short part of the stream are written in full.
-    count = f"format(datum.value, '{',' if picture.first else '~s'}')"
-    across = {"labelExpr": count if along else NUMBER}
-    up = {"format": share} if picture.percent else {"labelExpr": NUMBER}
-    if picture.percent and not along:
-        across = {"format": share}
-    x = {
-        "field": "x", "type": "quantitative", "title": picture.x,
-        "scale": {"zero": False, "nice": False},
-        "axis": {**across, "tickCount": 6, "labelOverlap": True},
-    }  # fmt: skip
-    scale = {"type": "log", "nice": False} if picture.log_y else {"zero": picture.name == "points"}
-    y = {
-        "field": "y", "type": "quantitative", "title": picture.y,
-        "scale": scale,
-        "axis": {**up, "tickCount": 6, "labelOverlap": True},
-    }  # fmt: skip
-    legend = {
-        "orient": "top",
-        "title": None,
-        "labelLimit": 300,
-        "symbolOpacity": 1,
-        "columns": 3 if len(names) < 3 else 1,
-    }
-    colour = {
-        "field": "name", "type": "nominal", "scale": {"domain": names},
-        "legend": legend if len(names) > 1 else None,
-    }  # fmt: skip
-    # The same legend for colour and dashes: Vega-Lite merges the two.
-    dashes = {
-        "field": "name", "type": "nominal", "legend": colour["legend"],
-        "scale": {"domain": names,
-                  "range": [[6, 3] if curve.dashed else [1, 0] for curve in picture.curves]},
-    }  # fmt: skip
-    tooltip = [
-        {"field": "name", "type": "nominal", "title": " "},
-        {"field": "x", "type": "quantitative", "title": picture.x, "format": ",.5~g"},
-        {"field": "y", "type": "quantitative", "title": picture.y,
-         "format": share if picture.percent else ".4~g"},
-    ]  # fmt: skip
-    both = {"x": x, "y": y, "color": colour}
-    lines = [curve.name for curve in picture.curves if not curve.points]
-    dots = [curve.name for curve in picture.curves if curve.points]
-    layers: list[dict[str, Any]] = []
-    if bands:
-        low, high = {**y, "field": "low"}, {"field": "high"}
-        layers.append({
-            "data": {"values": bands},
-            "mark": {"type": "area", "opacity": 0.25},
-            "encoding": {"x": x, "y": low, "y2": high, "color": colour},
-        })  # fmt: skip
-    if lines:
-        layers.append({
-            "data": {"values": [v for v in values if v["name"] in lines]},
-            "mark": {"type": "line", "strokeWidth": 1.2 if dots else 2},
-            "encoding": {**both, "strokeDash": dashes, "order": {"field": "row"}},
-        })  # fmt: skip
-    if dots:
-        layers.append({
-            "data": {"values": [v for v in values if v["name"] in dots]},
-            "mark": {"type": "point", "filled": True, "size": 18, "opacity": 0.6},
-            "encoding": both,
-        })  # fmt: skip
-    layers.append({
-        "data": {"values": values},
-        # Large invisible points, which are easy to touch, show the tooltip.
-        "mark": {"type": "point", "size": 120, "opacity": 0},
-        "encoding": {"x": x, "y": y, "tooltip": tooltip},
-    })  # fmt: skip
-    if picture.alarms:
-        layers.append({
-            "data": {"values": [{"x": row} for row in picture.alarms]},
-            "mark": {"type": "rule", "strokeDash": [3, 3], "strokeWidth": 1.5},
-            "encoding": {
-                "x": {"field": "x", "type": "quantitative"},
-                "tooltip": [{"field": "x", "type": "quantitative", "title": "drift at row",
-                             "format": ","}],
-            },
-        })  # fmt: skip
-    return layers
-
-
-def _counts(picture: Picture) -> dict[str, Any]:
-    """Draw a table of counts, shaded by the share within each row."""
-    assert picture.counts is not None
-    labels, matrix = picture.counts
-    totals = np.maximum(matrix.sum(axis=1), 1)
-    values = [
-        {"label": labels[i], "prediction": labels[j], "rows": int(n), "share": short(n / total)}
-        for i, total in enumerate(totals)
-        for j, n in enumerate(matrix[i])
-    ]
-    axis = {"labelAngle": 0 if _narrow(labels) else -45, "orient": "top", "labelLimit": 90}
-    layers: list[dict[str, Any]] = [
-        {
-            "mark": "rect",
-            "encoding": {
-                "color": {"field": "share", "type": "quantitative", "legend": None,
-                          "scale": {"domain": [0, 1]}},
-                "tooltip": [{"field": "label"}, {"field": "prediction"},
-                            {"field": "rows", "type": "quantitative", "format": ","},
-                            {"field": "share", "type": "quantitative", "format": ".1%"}],
-            },
-        }
-    ]  # fmt: skip
-    if len(labels) <= 8:
-        layers.append({"mark": {"type": "text", "fontSize": 13},
-                       "encoding": {"text": {"field": "rows", "format": ","}}})  # fmt: skip
-    return {
-        "data": {"values": values},
-        "encoding": {
-            "x": {"field": "prediction", "type": "nominal", "sort": labels, "axis": axis},
-            "y": {"field": "label", "type": "nominal", "sort": labels,
-                  "axis": {"labelLimit": 110}},
-        },
-        "layer": layers,
-    }  # fmt: skip
-
-
-def _narrow(labels: Sequence[str]) -> bool:
-    return sum(map(len, labels)) <= 30 and len(labels) <= 8

@@ -25,6 +25,7 @@ from pronk.columns.values import (
     has_hours,
     is_missing_word,
 )
+from pronk.core.checks import LARGEST_INPUT
 from pronk.estimators.waiting import Kept, Line, Meaning
 from pronk.serve.spec import HTTPError, Spec
 
@@ -103,8 +104,6 @@ def _encoded(values: Sequence[Any]) -> bytes | None:
 
 # -- rows ------------------------------------------------------------------------------------------
 
-#: Limit of feature values, as in the learners: larger values overflow when squared.
-LARGEST = 1e150
 _unpack = msgspec.msgpack.decode
 
 
@@ -185,7 +184,7 @@ class Columns:
         """Pack one row of numbers without NumPy; None if that is not possible."""
         if not isinstance(row, list) or len(row) != len(self.names) or None in row:
             return None
-        if not (max(row) <= LARGEST and min(row) >= -LARGEST):
+        if not (max(row) <= LARGEST_INPUT and min(row) >= -LARGEST_INPUT):
             return None
         return array("d", row).tobytes()
 
@@ -203,7 +202,7 @@ class Columns:
 
     def pack_array(self, values: Array) -> bytes:
         """Pack rows of numbers that are an array."""
-        bad = ~(np.abs(values) <= LARGEST)
+        bad = ~(np.abs(values) <= LARGEST_INPUT)
         if self.fills:
             bad &= ~np.isnan(values)
         if bad.any():
@@ -265,7 +264,7 @@ class Columns:
                 raise HTTPError(422, f"row {row}, column {name!r}: not a {kind}{year}")
         elif isinstance(value, bool) or not isinstance(value, int | float):
             self._wrong_kind(row, place, "a number" if kind == NUMBER else f"a {kind}", value)
-        elif not abs(value) <= LARGEST:
+        elif not abs(value) <= LARGEST_INPUT:
             self._invalid_number(row, place, value)
 
     def _invalid_number(self, row: int, column: int, value: float) -> None:

@@ -425,8 +425,8 @@ class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor
         that can be rolled back may use as much again, a challenger on trial half as much. 0: no
         local experts.
     delay : int, default 0
-        Labels arrive so many rows late: in `predict_then_learn` the label of row t is used from row
-        t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.
+        Labels arrive ``delay`` rows late: in `predict_then_learn` the label of row t is used from
+        row t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.
     random_state : int, Generator or None
 
     Examples

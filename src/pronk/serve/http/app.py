@@ -17,7 +17,14 @@ import msgspec
 
 from pronk._version import __version__
 from pronk.serve import spec
-from pronk.serve.http.bodies import Refused, binary_work, not_json, work_of, works_of_lines
+from pronk.serve.http.bodies import (
+    Refused,
+    Rollback,
+    binary_work,
+    not_json,
+    work_of,
+    works_of_lines,
+)
 from pronk.serve.http.exchange import (
     JSON,
     NDJSON,
@@ -55,17 +62,14 @@ SHORT = 20_000
 DECODERS = 2
 
 
-class Rollback(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of a rollback: the version to restore."""
-
-    version: int | str
-
-
 _rollback_decoder = msgspec.json.Decoder(Rollback)
 
 
 class Calls:
-    """Handle the calls of one service; each method is an ASGI handler."""
+    """Handle the calls of one service; each method is an ASGI handler.
+
+    The docstring of a handler is its summary in the documentation (`openapi`).
+    """
 
     def __init__(
         self, service: Service, most_bytes: int, most_model_bytes: int, seconds: float
@@ -94,9 +98,11 @@ class Calls:
     # -- infer and learn ---------------------------------------------------------------------------
 
     async def infer(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Predict; with an id, store rows until their labels arrive."""
         await self._ask(scope, receive, send, name, learn=False)
 
     async def learn(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Predict, then learn; or learn the labels of an earlier id."""
         await self._ask(scope, receive, send, name, learn=True)
 
     async def _ask(
@@ -176,6 +182,7 @@ class Calls:
     # -- models ------------------------------------------------------------------------------------
 
     async def create(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Create a model."""
         spec.check_name(name)
         if header(scope, b"content-type").startswith(b"application/octet-stream"):
             hint = "start the server with a larger --max-model"
@@ -194,30 +201,36 @@ class Calls:
         await send_json(send, describe(online), 201 if new else 200)
 
     async def models(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """List all models."""
         found = [describe(online) for online in self.service.models.values()]
         await send_json(send, {"models": found})
 
     async def model(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Describe a model: rows, metrics, size and certificate."""
         online = self._model(scope, name)
         # In a thread: it waits for the model's lock, and the certificate is computed.
         found = await asyncio.to_thread(describe, online, long=True)
         await send_json(send, found)
 
     async def model_ready(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Tell whether a model is ready."""
         online = self._model(scope, name)
         error = online.refusal
         status, headers = (200, {}) if error is None else (error.status, error.headers)
         await send_json(send, {"name": name, "ready": error is None}, status, headers)
 
     async def remove(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Remove a model and all its data."""
         await self._schedule(self.service.remove, name)
         await send_json(send, {"removed": name})
 
     async def snapshot(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Keep a snapshot of a model."""
         version = await self._schedule(self.service.snapshot, name)
         await send_json(send, {"model_name": name, "model_version": str(version)})
 
     async def rollback(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Restore an earlier version; without a body, that of the last requested snapshot."""
         body = await self._body(scope, receive)
         wanted = None  # the last requested snapshot
         if body:
@@ -231,12 +244,15 @@ class Calls:
     # -- the server --------------------------------------------------------------------------------
 
     async def server(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Return name, version and extensions of the server."""
         await send_json(send, {"name": "pronk", "version": __version__, "extensions": EXTENSIONS})
 
     async def live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer while the process runs."""
         await send_json(send, {"live": True})
 
     async def ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell whether the server is ready."""
         if not self.service.recovered:
             await send_json(
                 send, {"ready": False, "reason": "the server is recovering its models"}, 503
@@ -304,12 +320,6 @@ class App:
             "/metrics": {"GET": (self._metrics, "")},
         }
         self.fixed |= page_routes(Page(service, self.metrics, lambda: self.stopping))
-        docs = Docs(POLICY)
-        self.fixed |= {
-            "/docs": {"GET": (docs.docs, None)},
-            "/docs.js": {"GET": (docs.script, None)},
-            "/openapi.json": {"GET": (docs.openapi, None)},
-        }
         #: Calls of a model: path after its name -> method -> (handler, scope).
         self.of_model: dict[str, dict[str, tuple[Handler, str | None]]] = {
             "infer": {"POST": (calls.infer, "infer")},
@@ -322,6 +332,13 @@ class App:
                 "PUT": (calls.create, "admin"),
                 "DELETE": (calls.remove, "admin"),
             },
+        }
+
+        docs = Docs(POLICY, self.fixed, self.of_model)
+        self.fixed |= {
+            "/docs": {"GET": (docs.docs, None)},
+            "/docs.js": {"GET": (docs.script, None)},
+            "/openapi.json": {"GET": (docs.openapi, None)},
         }
 
         #: Calls of a version of a model: path after the version.

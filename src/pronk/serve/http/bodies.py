@@ -219,7 +219,15 @@ MOST_PARTS = 2 * MOST_ROWS + 1_000
 MOST_WAITING = PIECE
 
 #: An id of a request: unique within its model.
-Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Id = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f]*$",
+        description="unique within the model; a repeated id returns the stored answer",
+    ),
+]
 Label = float | int | str | bool
 
 
@@ -227,6 +235,35 @@ class OutputTensor(msgspec.Struct):
     """Output that a request asks for; answers are JSON, whatever its parameters."""
 
     name: str
+
+
+class Rollback(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of a rollback: the version to restore."""
+
+    version: int | str
+
+
+def body_type(name: str, row: Any, label: Any = None) -> Any:
+    """Return the type of the bodies of infer, or of learn if it has labels of a type."""
+    labels: list[Any] = []
+    if label is not None:
+        labels = [
+            ("label", label | UnsetType, UNSET),
+            ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
+        ]
+    return msgspec.defstruct(
+        name,
+        [
+            ("id", Id | None, None),
+            ("row", row | UnsetType, UNSET),
+            ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
+            ("inputs", list[InputTensor] | UnsetType, UNSET),
+            *labels,
+            ("outputs", list[OutputTensor] | None, None),
+            ("parameters", msgspec.Raw | UnsetType, UNSET),
+        ],
+        forbid_unknown_fields=True,
+    )
 
 
 class Decoders:
@@ -238,21 +275,7 @@ class Decoders:
 
     def __init__(self, columns: Columns, task: str) -> None:
         label: Any = float if task == "regression" else Label
-        row: Any = columns.row_type
-        body = msgspec.defstruct(
-            "Body",
-            [
-                ("id", Id | None, None),
-                ("row", row | UnsetType, UNSET),
-                ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
-                ("inputs", list[InputTensor] | UnsetType, UNSET),
-                ("label", label | UnsetType, UNSET),
-                ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
-                ("outputs", list[OutputTensor] | None, None),
-                ("parameters", msgspec.Raw, msgspec.Raw()),
-            ],
-            forbid_unknown_fields=True,
-        )
+        body = body_type("Body", columns.row_type, label)
         self.body = msgspec.json.Decoder(body)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -24,7 +25,8 @@ from prometheus_client.core import (
 
 from pronk._version import __version__
 from pronk.evaluate import held_bytes
-from pronk.evaluate.formatting import finite
+from pronk.evaluate.baselines import BASELINES
+from pronk.evaluate.drawing import STYLE, Array, Curve, Picture, svg
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.trace import (
     changes_of,
@@ -35,7 +37,7 @@ from pronk.evaluate.trace import (
 )
 from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
 from pronk.serve.keyed import KeyedOnlineModel
-from pronk.serve.online import OnlineModel
+from pronk.serve.online import LiveScores, OnlineModel
 from pronk.serve.service import Service
 from pronk.serve.spec import HTTPError, Spec
 
@@ -287,6 +289,7 @@ def _change_counts(online: OnlineModel) -> dict[str, int]:
 
 _KINDS = {
     "index.html": b"text/html; charset=utf-8",
+    "chart.css": b"text/css; charset=utf-8",
     "page.css": b"text/css; charset=utf-8",
     "page.js": b"text/javascript; charset=utf-8",
 }
@@ -380,7 +383,7 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         ends, means, length = scores.curve.curve()
         points = online.points
         experts, events = _experts(online), _events(online)
-    regression = spec.task == "regression"
+    rows = (ends + scores.unpredicted).astype(np.float64)
     return {
         "task": spec.task,
         "algorithm": spec.algorithm,
@@ -388,13 +391,10 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         "points": points,
         "ready": online.broken is None,
         "reason": online.broken,
-        "naive": "mean of the labels so far" if regression else "most frequent label so far",
         "notes": scores.notes(),
         "curve": {
-            "ends": (ends + scores.unpredicted).tolist(),
-            "loss": finite(means[:, 0]),
-            "baseline": finite(means[:, 1]),
-            "repeat_last": finite(means[:, 2]),
+            "rows": int(rows[-1]) if len(rows) else 0,
+            "svg": svg(_loss_picture(scores, rows, means, events)) if len(rows) else "",
             "length": length,
         },
         "coverage": scores.metrics().get("coverage"),
@@ -402,6 +402,25 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         "experts": experts,
         "events": events,
     }
+
+
+def _loss_picture(
+    scores: LiveScores, rows: Array, means: Array, events: list[dict[str, Any]]
+) -> Picture:
+    """Return the losses of a model and of both baselines along the stream, with its changes."""
+    share = scores.task == "classification"
+    names = ("model", *BASELINES[scores.task])
+    curves = [Curve(name, rows, means[:, i], dashed=i > 0) for i, name in enumerate(names)]
+    shown = means[:, : len(names)]
+    positive = shown[shown > 0]
+    # Error rates are often 0, which a logarithmic axis cannot show.
+    log = not share and len(positive) > 0 and bool(positive.max() > 30 * positive.min())
+    changes = [event["row"] for event in events if event["row"] <= rows[-1]]
+    title = f"{TITLES[scores.names[0]].capitalize()} along the stream"
+    return Picture(
+        "loss", title, "", "rows", TITLES[scores.names[0]], curves, log_y=log, percent=share,
+        alarms=changes,
+    )  # fmt: skip
 
 
 def _events(online: OnlineModel) -> list[dict[str, Any]]:
@@ -442,7 +461,8 @@ class Page:
     def __init__(self, service: Service, metrics: Metrics, stopping: Callable[[], bool]) -> None:
         self.service, self.metrics, self.stopping = service, metrics, stopping
         folder = files("pronk.serve") / "page"
-        self._files = {name: (folder / name).read_bytes() for name in _KINDS}
+        self._files = {name: (folder / name).read_bytes() for name in _KINDS if name != "chart.css"}
+        self._files["chart.css"] = STYLE.encode()
         self._viewers = 0
         self._encode = msgspec.json.Encoder().encode
 
@@ -487,6 +507,7 @@ def page_routes(page: Page) -> dict[str, dict[str, Any]]:
     static = {"GET": (page.page, None)}
     return {
         "/": static,
+        "/chart.css": static,
         "/page.css": static,
         "/page.js": static,
         "/v2/events": {"GET": (page.events, "")},

@@ -1,59 +1,47 @@
-"""Documentation of the calls: OpenAPI at /openapi.json, and a page for readers at /docs."""
+"""Documentation of the calls: OpenAPI at /openapi.json, and a page for readers at /docs.
+
+Both are made from the table of routes, the docstrings of the handlers and the types of the bodies.
+"""
 
 from __future__ import annotations
 
 import html
 import json
+from collections.abc import Callable, Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from pronk._version import __version__
-from pronk.serve.http.bodies import InputTensor
+from pronk.serve.http.bodies import InputTensor, Label, Rollback, body_type
 from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
 from pronk.serve.rows import Response
 from pronk.serve.spec import NAME, Spec
 
-_LABEL = {"oneOf": [{"type": "number"}, {"type": "string", "maxLength": 1000}, {"type": "boolean"}]}
-_VALUE = {"oneOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
-_ROW = {
-    "oneOf": [
-        {"type": "array", "items": _VALUE, "description": "values in the order of the columns"},
-        {"type": "object", "additionalProperties": _VALUE, "description": "values by column"},
-    ]
+Value = float | str | bool | None
+Row = (
+    Annotated[list[Value], Meta(description="values in the order of the columns")]
+    | Annotated[dict[str, Value], Meta(description="values by column")]
+)
+#: Types of the bodies by call.
+BODIES = {
+    "create": Spec,
+    "infer": body_type("InferRequest", Row),
+    "learn": body_type("LearnRequest", Row, Label),
+    "rollback": Rollback,
 }
-_ID = {
-    "type": ["string", "null"],
-    "minLength": 1,
-    "maxLength": 200,
-    "description": "unique within the model; a repeated id returns the stored answer",
-}
+#: Calls whose bodies may also be lines of NDJSON; their answers are of this type.
+ANSWERS = {"infer": Response, "learn": Response}
 _ERROR = {
     "type": "object",
     "required": ["error"],
     "properties": {"error": {"type": "string"}},
     "description": "what is wrong, with row and column",
 }
-
-
-def _body(learn: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "id": _ID,
-        "row": _ROW,
-        "rows": {"type": "array", "items": _ROW, "minItems": 1},
-        "inputs": {"type": "array", "items": {"$ref": "#/components/schemas/InputTensor"}},
-    }
-    if learn:
-        found |= {"label": _LABEL, "labels": {"type": "array", "items": _LABEL, "minItems": 1}}
-    output = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
-    found["outputs"] = {
-        "type": ["array", "null"],
-        "items": output,
-        "description": "names of the outputs to be sent; all by default",
-    }
-    found["parameters"] = {}
-    return {"type": "object", "additionalProperties": False, "properties": found}
+#: Method -> handler and scope; scope None needs no token.
+Methods = Mapping[str, tuple[Callable[..., Any], str | None]]
 
 
 def _answers(*codes: tuple[str, str, Any]) -> dict[str, Any]:
@@ -76,85 +64,53 @@ def _answers(*codes: tuple[str, str, Any]) -> dict[str, Any]:
     return found
 
 
-def _call(
-    id: str, summary: str, scope: str | None, answer: Any, body: Any = None, lines: bool = False
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"operationId": id, "summary": summary}
-    code = "201" if id == "create" else "200"
-    found["responses"] = _answers((code, "done", answer), *_again(id, answer))
+def _call(handler: Callable[..., Any], scope: str | None) -> dict[str, Any]:
+    """Describe a call by its handler."""
+    id, text = handler.__name__, handler.__doc__ or ""
+    answer = _schema(ANSWERS[id]) if id in ANSWERS else {"type": "object"}
+    codes = [("200", "the model exists already" if id == "create" else "done", answer)]
+    codes += [("201", "done", answer)] if id == "create" else []
+    found: dict[str, Any] = {"operationId": id, "summary": text.partition("\n")[0].rstrip(".")}
+    found["responses"] = _answers(*codes)
     if scope is None:
         found["security"] = []
     elif scope:
         found["description"] = f"Scope: {scope}."
-    if body is not None:
-        content = {"application/json": {"schema": body}}
-        if lines:
-            content["application/x-ndjson"] = {"schema": {"type": "string"}}
-            found["responses"]["200"]["content"]["application/x-ndjson"] = {
-                "schema": {"type": "string"}
-            }
+    if id in BODIES:
+        content = {"application/json": {"schema": _schema(BODIES[id])}}
+        if id in ANSWERS:
+            lines = {"application/x-ndjson": {"schema": {"type": "string"}}}
+            content |= lines
+            found["responses"]["200"]["content"] |= lines
         # A rollback without a body restores the last requested snapshot.
         found["requestBody"] = {"required": id != "rollback", "content": content}
     return found
 
 
-def _again(id: str, answer: Any) -> list[tuple[str, str, Any]]:
-    return [("200", "the model exists already", answer)] if id == "create" else []
+def _schema(kind: Any) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
-def describe() -> dict[str, Any]:
-    """Return the OpenAPI document."""
+def describe(fixed: Mapping[str, Methods], of_model: Mapping[str, Methods]) -> dict[str, Any]:
+    """Return the OpenAPI document of the calls of the server and of a model, by path."""
+    kinds = [*BODIES.values(), InputTensor, Response]
     _, components = msgspec.json.schema_components(
-        [Spec, InputTensor, Response], ref_template="#/components/schemas/{name}"
+        kinds, ref_template="#/components/schemas/{name}"
     )
-    anything = {"type": "object"}
-    response = {"$ref": "#/components/schemas/Response"}
-    version = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["version"],
-        "properties": {"version": {"oneOf": [{"type": "integer"}, {"type": "string"}]}},
-    }
     name = {
         "name": "model",
         "in": "path",
         "required": True,
         "schema": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     }
-    one = "/v2/models/{model}"
     paths: dict[str, Any] = {
-        "/v2": {"get": _call("server", "name, version and extensions of the server", "", anything)},
-        "/v2/health/live": {"get": _call("live", "whether the process runs", None, anything)},
-        "/v2/health/ready": {"get": _call("ready", "whether the server is ready", None, anything)},
-        "/v2/models": {"get": _call("models", "list all models", "", anything)},
-        one: {
-            "get": _call("model", "rows, metrics, size and certificate", "", anything),
-            "put": _call(
-                "create", "create a model", "admin", anything, {"$ref": "#/components/schemas/Spec"}
-            ),
-            "delete": _call("remove", "remove a model and all its data", "admin", anything),
-        },
-        f"{one}/ready": {"get": _call("model_ready", "whether the model is ready", "", anything)},
-        f"{one}/infer": {
-            "post": _call(
-                "infer", "predict; with an id, store rows until labels arrive", "infer", response,
-                _body(learn=False), lines=True,
-            )
-        },
-        f"{one}/learn": {
-            "post": _call(
-                "learn", "predict, then learn; or learn labels for an earlier id", "learn",
-                response, _body(learn=True), lines=True,
-            )
-        },
-        f"{one}/snapshot": {"post": _call("snapshot", "keep a snapshot", "admin", anything)},
-        f"{one}/rollback": {
-            "post": _call("rollback", "restore an earlier version", "admin", anything, version)
-        },
-    }  # fmt: skip
-    for path, calls in paths.items():
-        if "{model}" in path:
-            calls["parameters"] = [name]
+        path: {method.lower(): _call(*call) for method, call in methods.items()}
+        for path, methods in fixed.items()
+        if path.startswith("/v2") and path != "/v2/events"  # the live page's
+    }
+    for path, methods in of_model.items():
+        calls = {method.lower(): _call(*call) for method, call in methods.items()}
+        paths[f"/v2/models/{{model}}/{path}".rstrip("/")] = {**calls, "parameters": [name]}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -174,8 +130,10 @@ def describe() -> dict[str, Any]:
 class Docs:
     """Serve the documentation as JSON and as a page that loads nothing from other servers."""
 
-    def __init__(self, policy: dict[str, str]) -> None:
-        found = describe()
+    def __init__(
+        self, policy: dict[str, str], fixed: Mapping[str, Methods], of_model: Mapping[str, Methods]
+    ) -> None:
+        found = describe(fixed, of_model)
         self._json = json.dumps(found).encode()
         self._page = _page(found).encode()
         self._script = (files("pronk.serve") / "page" / "docs.js").read_bytes()
@@ -197,6 +155,7 @@ def _page(found: dict[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<title>pronk serve: calls</title><link rel="icon" href="data:,">',
+        '<link rel="stylesheet" href="chart.css">',
         '<link rel="stylesheet" href="page.css"></head><body>',
         '<header><h1>pronk serve</h1><a href="./">live page</a></header>',
         "<p>Open Inference Protocol v2, with an extension for learning. All calls except health"

@@ -1,7 +1,7 @@
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id);
-  let token = "", chosen = "", stream = null, last = null;
+  let token = "", chosen = "", stream = null;
 
   // The token is in the fragment of the address, which browsers do not send, and is stored in this tab only.
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -65,78 +65,6 @@
     });
   }
 
-  const NS = "http://www.w3.org/2000/svg";
-  function drawn(tag, attributes, text) {
-    const found = document.createElementNS(NS, tag);
-    for (const key in attributes) found.setAttribute(key, attributes[key]);
-    if (text !== undefined) found.textContent = text;
-    return found;
-  }
-
-  function ticks(low, high, count) {
-    const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough);
-    const found = [];
-    for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(value);
-    return found;
-  }
-
-  function curve(model) {
-    const svg = $("curve"), { ends, loss, baseline, repeat_last: repeat } = model.curve;
-    const width = svg.clientWidth || 600, height = svg.clientHeight || 280;
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    if (!ends.length) {
-      svg.replaceChildren(drawn("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no row scored yet"));
-      return;
-    }
-    const all = [...loss, ...baseline, ...repeat].filter((v) => v !== null);
-    const positive = all.filter((v) => v > 0);
-    // Error rates are often 0, which a logarithmic axis cannot show.
-    const logarithmic = model.task === "regression" && positive.length > 0 && Math.max(...all) / Math.min(...positive) > 30;
-    let low = logarithmic ? Math.log10(Math.min(...positive)) : 0;
-    let high = logarithmic ? Math.log10(Math.max(...all)) : Math.max(...all) || 1;
-    if (high - low < 1e-12) high = low + 1;
-    const left = 56, right = 12, top = 8, bottom = 26;
-    const x = (value) => left + (width - left - right) * value / ends[ends.length - 1];
-    const y = (value) => {
-      const scaled = logarithmic ? Math.log10(Math.max(value, 10 ** low)) : value;
-      return top + (height - top - bottom) * (1 - (scaled - low) / (high - low));
-    };
-    const parts = [];
-    let marks = logarithmic ? [] : ticks(low, high, 5);
-    if (logarithmic) {
-      const steps = high - low < 2 ? [1, 2, 5] : [1];
-      for (let p = Math.floor(low); p <= high; p++) for (const s of steps) marks.push(s * 10 ** p);
-      marks = marks.filter((v) => Math.log10(v) >= low - 1e-9 && Math.log10(v) <= high + 1e-9);
-    }
-    for (const value of marks) {
-      parts.push(drawn("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }));
-      parts.push(drawn("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)));
-    }
-    for (const value of ticks(0, ends[ends.length - 1], width < 500 ? 3 : 6)) {
-      const anchor = x(value) > width - 50 ? "end" : value === 0 ? "start" : "middle";
-      parts.push(drawn("text", { x: x(value), y: height - 8, "text-anchor": anchor }, whole(value)));
-    }
-    for (const [values, kind] of [[baseline, "base"], [repeat, "repeat"], [loss, "model"]]) {
-      const points = values.map((v, i) => v === null ? null : `${x(ends[i]).toFixed(1)},${y(v).toFixed(1)}`).filter((p) => p);
-      parts.push(drawn("polyline", { class: kind, points: points.join(" ") }));
-    }
-    for (const event of model.events) {  // a vertical line at its row
-      if (event.row > ends[ends.length - 1]) continue;
-      const mark = drawn("line", { class: "event", x1: x(event.row), x2: x(event.row), y1: top, y2: height - bottom });
-      mark.append(drawn("title", {}, `${event.kind} at row ${whole(event.row)}: ${event.text}`));
-      parts.push(mark);
-    }
-    svg.replaceChildren(...parts);
-    $("caption").replaceChildren(
-      element("span", { className: "key" }, model.name),
-      element("span", { className: "key base" }, model.naive),
-      element("span", { className: "key repeat" }, "last known label"),
-      ...(model.events.length ? [element("span", { className: "key event" }, "changes")] : []),
-      element("span", {}, `${whole(model.curve.length)} rows per point${logarithmic ? ", logarithmic axis" : ""}`));
-    svg.dataset.rows = ends[ends.length - 1];
-  }
-
   function detail(model) {
     $("detail").hidden = !model;
     if (!model) return;
@@ -146,7 +74,9 @@
       ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points, version ${model.version}, `
         + `${whole(model.waiting)} predictions awaiting labels`
       : `not available: ${model.reason}`;
-    curve(model);
+    $("curve").innerHTML = model.curve.svg;
+    $("curve").dataset.rows = model.curve.rows;
+    $("caption").textContent = model.curve.rows ? `${whole(model.curve.length)} rows per point` : "no row scored yet";
     $("notes").replaceChildren(...model.notes.map((text) => element("p", { className: "note" }, text)));
     const held = model.coverage !== null && model.coverage !== undefined;
     $("coverage-box").hidden = !held;
@@ -171,7 +101,6 @@
   }
 
   function show(data) {
-    last = data;
     $("login").hidden = true;
     $("main").hidden = false;
     $("version").textContent = `pronk ${data.server.version}`;
@@ -226,6 +155,5 @@
     sessionStorage.setItem("token", token);
     follow();
   });
-  window.addEventListener("resize", () => { if (last && last.model) curve(last.model); });
   if (token) follow(); else ask("a token is required");
 })();
