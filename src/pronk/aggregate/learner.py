@@ -1,35 +1,38 @@
 """The inner learner of the default one: many AWV experts on one dictionary, aggregated.
 
 It predicts with an error scale per row; `recovery` has one or two such learners and calibrates
-their prediction. The default learner combines seven ideas, one or two files each:
+their prediction. The default learner combines eight ideas, one or two files each:
 
 1. **Scales** (here, `core.scales`, `clipping`). Columns and targets are scaled by the first rows,
    without outliers, so that no unit matters. Targets and errors are clipped to limit the effect of
    outliers.
-2. **Experts** (`settings`, `experts`, `baselines`). AWV learners that differ in columns,
-   kernel, bandwidth, alpha and window, which counts rows or time (`clock`); baselines; linear
-   experts for labels.
+2. **Experts** (`settings`, `experts`, `baselines`). AWV learners that differ in what they read of a
+   row (`representation`), kernel, bandwidth and window, which counts rows or time (`clock`);
+   baselines; linear experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
    growing with the stream up to ``budget``.
-4. **Local experts** (`local`, `representation`). Partition trees with small exact kernel learners
-   in their leaves, from the last stage on: their capacity grows with the stream.
-5. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
+4. **Local experts** (`local`). Partition trees with small exact kernel learners in their leaves,
+   from row 128 on: their capacity grows with the stream.
+5. **Boosted trees** (`boosting`), fitted to the last rows while the stream goes on.
+6. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
    or logistic regression on their predictions, and exponential weights over both.
-6. **Calibration** (`calibration`, `probabilities`). The scale of the next error, prediction
+7. **Calibration** (`calibration`, `probabilities`). The scale of the next error, prediction
    intervals; class probabilities, which mix the margins with rates, the last label and logistic
    learners under log loss.
-7. **Recovery** (`recovery`, `trial`). A challenger that starts where the stream has changed.
+8. **Recovery** (`recovery`, `trial`, `returning`). A challenger that starts where the stream has
+   changed, and replaced learners that return with their concept.
 
 Everything that changes the set of points or experts happens at rows counted from the start of the
-stream (stages and epochs), so the cut into calls changes nothing:
+stream (stages and epochs), and every row is predicted and learned by the same compiled steps, so
+any cut of the stream into calls gives the same bits:
 
     row 8, 32, .., 512 scales and bandwidths are set from all rows so far, which are stored; new
-                       experts choose points among them and learn them again
+                       experts choose points among them and learn them again, from row 128 on with
+                       local experts
     row 2048           the same with the best settings only and more points; the stored rows are
                        dropped
     every 256 rows     proposed rows become points, up to most_points(t)
-    row 4096 .. 16384  the worst experts since the last such row are dropped
-    row 16384          all experts but the best keep the first half of their points
+    row 8192           the worst experts are dropped; all but the best keep half of their points
 
 Predictions of the first 8 rows are the median of earlier targets (the mean of labels). Experts
 learn clipped targets; the error scale and the intervals use targets as given.

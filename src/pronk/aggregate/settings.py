@@ -5,10 +5,11 @@
     plain       the columns as scaled, the user's kernel
     relevance   each column times its relevance (`representation`), the Laplacian kernel
     past        the same with lagged targets (`baselines.Past`) as further columns
+    directions  the directions that matter (`representation.directions`), the Gaussian kernel
 
 All experts except baselines and linear experts are AWV learners on the features of a view at some
 bandwidth, on one dictionary: squared-loss Newton learners on shared points. A new view is a new
-entry here. The second and third exist for the Gaussian kernel, the default; with another kernel all
+entry here. All but the first exist for the Gaussian kernel, the default; with another kernel all
 experts use that kernel on the plain view.
 
 **Grid.** A `Setting` is a view, bandwidth, alpha and window. Experts of one view and bandwidth form
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Past
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.representation import directions, relevance, typical_distance
+from pronk.aggregate.representation import DIRECTIONS, directions, relevance, typical_distance
 from pronk.core.features import Nystrom
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
 from pronk.core.state import (
@@ -53,10 +54,15 @@ Array = NDArray[np.float64]
 #: Numbers of the views.
 PLAIN, RELEVANCE, PAST, FULL = 0, 1, 2, 3
 NAMES = ("plain", "relevance", "past", "directions")
+#: No weight is larger, up to rounding.
+WIDEST = 1.0 + 1e-9
 
 
 class View(Stateful):
-    """Weights of the first columns of a row, their kernel, and their typical distance ``unit``."""
+    """Weights of the first columns of a row, their kernel, and their typical distance ``unit``.
+
+    ``weights`` (columns, 1), or (columns, m) of m directions.
+    """
 
     def __init__(self, number: int, kernel: Kernel, weights: Array, unit: float) -> None:
         self.number, self.kernel, self.unit = number, kernel, unit
@@ -74,7 +80,16 @@ class View(Stateful):
             return np.ascontiguousarray(seen)
         return np.ascontiguousarray(seen * self.weights[:, 0])
 
-    STATE = (Numbers("weights", ("read", "directions"), "weights", written="replaced"),)
+    STATE = (
+        Numbers(
+            "weights", ("read", "directions"), "weights", low=-WIDEST, high=WIDEST,
+            written="replaced",
+        ),
+    )  # fmt: skip
+
+    def _restored(self, sizes: Sizes) -> None:
+        most = DIRECTIONS if self.number == FULL else 1
+        require(sizes["directions"] <= most, "weights have too many directions")
 
 
 def views_of(kernel: Kernel) -> tuple[int, ...]:

@@ -5,35 +5,40 @@ one shared dictionary, and their predictions are aggregated: exponential weights
 rate of the squared loss, ridge regression on the experts' predictions, and exponential weights over
 the two (`pronk.aggregate.mixture` has the formulas and the bounds).
 
-The experts differ in the columns they read (`pronk.aggregate.settings`: the columns as scaled, with
-the Gaussian kernel; each times its relevance, with the Laplacian kernel; the same with lagged
-targets, where targets are correlated in time) and in bandwidth (4 to 1/4 of the median distance of
-the first rows), and some are discounted with a window of 1000 or 100 rows, as `PKAWVRegressor` is
-with a ``half_life``, so that no discount has to be chosen. With ``times`` windows count mean gaps
-between rows (`pronk.aggregate.clock`).
+The experts differ in what they read of a row (`pronk.aggregate.settings`: the columns as scaled,
+with the Gaussian kernel; each times its relevance, with the Laplacian kernel; the directions along
+which a fit of the first rows changes, with the Gaussian kernel; the columns with lagged targets,
+where targets are correlated in time) and in bandwidth (4 to 1/2 of the median distance of the first
+rows), and some are discounted with a window of 100 rows, as `PKAWVRegressor` is with a
+``half_life``, so that no discount has to be chosen. With ``times`` windows count mean gaps between
+rows (`pronk.aggregate.clock`).
 The last target, the mean of ten and the mean of all are experts too, where targets have a season
 the last target plus its change one season ago, and for labels two linear learners. Where errors are
 correlated in time, their recurring part is corrected.
 
 Columns and targets are scaled by the first rows, without outliers, and targets are clipped to a
-range estimated from earlier rows. The worst experts are dropped at rows 4096, 8192 and 16,384, and
-the others get more points, up to ``budget``. Labels are learned as targets +-1. Their probabilities
+range estimated from earlier rows. The worst experts are dropped at row 8192, the best gets up to
+``budget`` points and the others half. Labels are learned as targets +-1. Their probabilities
 minimise log loss: those of the margins are mixed with the rates of the classes, the last label and
 two linear logistic learners (`pronk.aggregate.probabilities`), so that rare and repeated labels are
 not worse than by their rate, or by the last label.
 
-Those experts hardly improve once the dictionary is full. From row 2048 on local experts
+Those experts hardly improve once the dictionary is full. From row 128 on local experts
 (`pronk.aggregate.local`) learn for as long as the stream lasts: partition trees whose leaves are
 exact kernel ridge learners on at most 128 rows, so that their capacity grows with the stream and
-their time per row does not. A second mixture combines them with the prediction of the others.
+their time per row does not. Boosted trees (`pronk.aggregate.boosting`) are fitted to the last rows
+at rows 512, 1024, .. 16,384 and then every 16,384 rows: they learn jumps along a column, which
+kernels blur. A second mixture combines all of them with the prediction of the other experts.
 
 After an alarm of rising errors a second such learner starts beside the first, with new scales, and
 replaces it if it is better (`pronk.aggregate.recovery`, `changes_`).
 
-Cost per row after row 16,384: O(3 j^2 + j d), j <= 2/3 budget: three experts on j points and
-two discounted ones on a hundred; and O(7 s^2 + 7 s d), s <= 128, for the leaves of seven trees.
-Memory is the same, plus the first 2048 rows until row 2048, plus up to ``memory_limit`` bytes of
-leaves, which are used as the stream grows; then the worst trees are dropped.
+Cost per row after row 8192: O(3 j^2 + j d), j <= 2/3 budget: three experts on j points and one
+discounted one on a hundred; O(7 s^2 + 7 s d), s <= 128, for the leaves of seven trees; and
+O(100 d) for the boosted trees.
+Memory is the same, plus the first 2048 rows until row 2048, plus the last 20,992 rows in single
+precision, plus up to ``memory_limit`` bytes of leaves, which are used as the stream grows; then the
+worst trees are dropped.
 Dropped experts do not return: the bounds hold against active experts, and against dropped ones for
 the rows before.
 
@@ -418,7 +423,7 @@ class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor
         Most points of the kernel experts. More points are slower and, on streams with fine
         structure, somewhat more accurate.
     experts : "all" or "few", default "all"
-        "few" is a small model of 4 experts instead of up to 25, for thousands of models at once
+        "few" is a small model of 4 experts instead of up to 16, for thousands of models at once
         (`pronk.Keyed`): a fifth of the time and memory, with somewhat larger errors.
     memory_limit : int, optional
         Bytes that the leaves of the local experts may use: 200 MB, or 8 MB with few experts. A call
