@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import pronk
 from naive import default as naive
 from pronk.aggregate import experts, recovery
-from pronk.aggregate.learner import STAGES
+from pronk.aggregate.learner import LOCAL_ROWS
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import Mixture
 from pronk.estimators import files
@@ -235,7 +235,7 @@ def test_the_certificate_of_a_learner(case, rows, monkeypatch):
     outputs = {"two targets": 2, "three classes": 3}.get(case, 1)
     signed = kind is pronk.OnlineKernelClassifier
     inner = certificate
-    if rows >= STAGES[-1]:
+    if rows >= LOCAL_ROWS:
         inner = certificate.inner
         recorder.records["local"].check(certificate.combination, signed, outputs)
     assert inner.rows == rows and inner.inner is None

@@ -23,7 +23,7 @@ from pronk.aggregate.calibration import (
 from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.settings import PLAIN, Group, Setting, View, grid
+from pronk.aggregate.settings import FULL, PLAIN, Group, Setting, View, grid
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
 from pronk.newton.forecaster import Forecaster
@@ -256,7 +256,7 @@ def test_the_error_scale_is_an_awv_forecaster_of_log_squares():
         g = np.clip(F[t] @ np.linalg.solve(A, keep * b), -4, 4)
         expected.append(np.exp((levels[t] + g) / 2))
         b = keep * b + targets[t] * F[t]
-        if t + 1 == scales._shape.rule.block_rows(7):
+        if t + 1 == scales._shape.block_length:
             A = A + (1 - keep ** (t + 1)) * 5.0 * np.eye(7)
     close(got[:, 0], expected)
     following = scales.predict(Phi[60:61], P[60:61])
@@ -542,7 +542,8 @@ def test_an_outlier_does_not_set_a_scale():
 def make_experts(budget=30):
     settings = grid(Gaussian())
     limits = np.array([[-1.0], [1.0]])
-    views = [View(PLAIN, Gaussian(), np.ones(2), 1.0), View(1, Laplacian(), np.ones(2), 1.0)]
+    kernels = (PLAIN, Gaussian()), (1, Laplacian()), (FULL, Gaussian())
+    views = [View(number, kernel, np.ones(2), 1.0) for number, kernel in kernels]
     past = Past(1, [0], [])
     return Experts(settings, views, past, 1, budget, 0, limits, False, 2, True)
 
@@ -550,14 +551,14 @@ def make_experts(budget=30):
 def test_the_best_experts_and_the_one_of_half_the_leaders_bandwidth():
     experts = make_experts()
     losses = np.arange(len(experts.settings) + 3.0) + 10
-    leader = experts.settings.index(Setting(1.0, 0.01))
+    leader = experts.settings.index(Setting(1.0, 0.01, None, FULL))
     losses[leader] = 0.0
     experts.mixture.losses = losses
     chosen = [experts.settings[i] for i in experts.best(3)]
-    assert chosen[0] == Setting(1.0, 0.01)
-    assert Setting(0.5, 0.01) in chosen  # though it ranks behind
-    assert [s.window for s in chosen] == [None, None, None, 1000, 100]
-    assert len(experts.best(1)) == 3
+    assert chosen[0] == Setting(1.0, 0.01, None, FULL)
+    assert Setting(0.5, 0.01, None, FULL) in chosen  # though it ranks behind
+    assert [s.window for s in chosen] == [None, None, None, 100]
+    assert len(experts.best(1)) == 2
 
 
 def test_a_group_that_drops_points_is_one_that_never_had_more():

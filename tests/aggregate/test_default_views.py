@@ -152,10 +152,10 @@ def test_views_have_their_columns_and_units():
     plain, relevant, late = make_views(pronk.Gaussian(2.0), [0, RELEVANCE, PAST], Z, Y, past, 0)
     rows = np.hstack((Z, past.columns_of(Y)))
     assert plain.rows(rows).shape == relevant.rows(rows).shape == (200, 3)
-    close(late.rows(rows), rows * late.weights)
+    close(late.rows(rows), rows * late.weights[:, 0])
     distances = np.abs(late.rows(rows)[:, None] - late.rows(rows)).sum(axis=2)
     assert late.unit == pytest.approx(np.median(distances[np.triu_indices(200, 1)]), rel=0.2)
-    assert late.weights[3] == 1.0  # the last target is the most relevant
+    assert late.weights[3, 0] == 1.0  # the last target is the most relevant
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -90,7 +90,7 @@ def test_dropped_experts_leave_the_rows_that_wait():
             twin.learn(None, waiting[t - 5], Y[t - 5])
     late.keep([0, 2])
     twin.mixture.keep([0, 2])
-    kept = [row._replace(clipped=row.clipped[[0, 2]]) for row in waiting]
+    kept = [row._replace(clipped=row.clipped[:, [0, 2]]) for row in waiting]
     for t in range(40, 60):
         prediction, row = twin.predict(P[t, [0, 2]])
         close(late.learn(P[t : t + 1, [0, 2]], Y[t - 5 : t - 4])[0], prediction)

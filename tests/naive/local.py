@@ -175,7 +175,7 @@ class Forest:
             Tree(i, m.astype(np.float32), random, window, np.zeros(2 * K), self.leaf([]))
             for i, (m, random, window) in enumerate(kinds)
         ]
-        self.uniforms = stream(self.seed, SPLITS).random((TABLE, D)).astype(np.float32)
+        self.uniforms = stream(self.seed, SPLITS).random((D, TABLE)).T.astype(np.float32)
         self.low, self.high = self.limits[0].copy(), self.limits[1].copy()
         self.labels = [set() for _ in range(K)]
 

@@ -99,6 +99,8 @@ class Forest(Stateful):
         kinds = [(1, 1, m, r, 0) for m in range(len(metrics)) for r in random]
         kinds.append((1, 1, len(metrics) - 1, 0, WINDOW_LEAVES))
         count = len(kinds)
+        # column by column: those of a column do not depend on the columns behind it
+        uniforms = generator(seed, SPLITS).random((columns, TABLE)).astype(np.float32).T.copy()
         self._trees = Trees(
             np.full((count, FIRST_NODES, 4), -1, dtype=np.int32),
             np.zeros((count, FIRST_NODES), dtype=np.float32),
@@ -106,7 +108,7 @@ class Forest(Stateful):
             np.zeros(count),
             np.zeros((count, 2 * outputs)),
             metrics.astype(np.float32),
-            generator(seed, SPLITS).random((TABLE, columns)).astype(np.float32),
+            uniforms,
             limits.copy(),
             np.zeros((2, outputs)),
         )

@@ -139,6 +139,8 @@ def make_views(
 
 #: Bandwidths in typical distances, and alpha.
 FACTORS, ALPHA = (4.0, 1.0), 0.01
+#: A narrow bandwidth with a large alpha, on the plain view: it learns most where classes are many.
+SMOOTH_FACTOR, SMOOTH_ALPHA = 0.25, 1.0
 #: Bandwidths of the view of directions.
 FULL_FACTORS = (2.0, 1.0, 0.5)
 #: Bandwidths of the other views: their kernel is not smooth, and fewer suffice.
@@ -192,64 +194,27 @@ def grid(
             factors, forgetful = VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
         if not hasattr(kernel, "bandwidth"):
             factors = forgetful = (1.0,)
+        elif view == PLAIN:
+            settings.append(Setting(SMOOTH_FACTOR, SMOOTH_ALPHA))
         settings += [Setting(f, ALPHA, None, view) for f in factors]
         if forgetting:
             settings += [Setting(f, ALPHA, w, view) for f in forgetful for w in EXPERT_WINDOWS]
     return settings
 
 
-def diagonal_places(size: int) -> NDArray[np.intp]:
-    """Return the places of the diagonal in the rows of a lower triangle."""
-    return np.arange(1, size + 1).cumsum() - 1
-
-
 class Learners(Field):
-    """Learners of a group by the number of their setting; dropped ones are missing.
-
-    Those without window sum the same products of features, so their A differ on the diagonal only,
-    by alpha. Of a later one the state has the diagonal; the rest is that of the first.
-    """
+    """Learners of a group by the number of their setting; dropped ones are missing."""
 
     def dump(self, owner: Any) -> Any:
-        states: dict[str, Any] = {}
-        first: dict[int, Array] = {}
-        for i, learner in owner.learners.items():
-            states[str(i)] = state = learner.to_state()
-            A = state["A"] if learner.discount == 1.0 else None
-            if A is None or first.setdefault(learner.size, A) is A:
-                continue
-            places = diagonal_places(learner.size)
-            if np.array_equal(np.delete(A, places), np.delete(first[learner.size], places)):
-                state["diagonal"] = state.pop("A")[places]
-        return states
+        return {str(i): learner.to_state() for i, learner in owner.learners.items()}
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, dict) and value, f"{self.name} are missing")
         made = {str(i): (i, learner) for i, learner in owner.learners.items()}
         require(set(value) <= set(made), f"{self.name} have another number than the settings")
-        loaded = {}
-        first: dict[int, Array] = {}
-        for name, (i, learner) in made.items():
-            if name in value:
-                state = value[name]
-                if isinstance(state, dict) and "diagonal" in state:
-                    state = self._completed(state, first)
-                load_part(learner, state, f"{self.name}/{name}")
-                if learner.discount == 1.0:
-                    first.setdefault(learner.size, state["A"])
-                loaded[i] = learner
-        return loaded
-
-    def _completed(self, state: dict[str, Any], first: dict[int, Array]) -> dict[str, Any]:
-        """Return a state with A in place of its diagonal; ``first`` has the first A by size."""
-        state = dict(state)
-        diagonal = state.pop("diagonal")
-        good = isinstance(diagonal, np.ndarray) and diagonal.shape == (diagonal.size,)
-        good = good and diagonal.dtype == np.float64 and diagonal.size in first
-        require(good and "A" not in state, f"{self.name} have a diagonal that no A fits")
-        state["A"] = first[diagonal.size].copy()
-        state["A"][diagonal_places(diagonal.size)] = diagonal
-        return state
+        for name in value:
+            load_part(made[name][1], value[name], f"{self.name}/{name}")
+        return {i: learner for name, (i, learner) in made.items() if name in value}
 
     def snapshot(self, owner: Any) -> Any:
         return dict(owner.learners), [learner.snapshot() for learner in owner.learners.values()]

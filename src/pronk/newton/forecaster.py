@@ -28,7 +28,14 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
 from pronk.core.compiling import compiled
-from pronk.core.linalg import add_products, cholesky, recombined, solve_lower, solve_one
+from pronk.core.linalg import (
+    add_products,
+    cholesky,
+    recombined,
+    solve_each,
+    solve_lower,
+    solve_one,
+)
 from pronk.core.state import (
     LARGEST_TARGET,
     LowerTriangle,
@@ -219,11 +226,12 @@ class Forecaster(Stateful):
 
     def _factor(self) -> None:
         """Compute L L' = A and beta = L^-1 b, and open a block."""
-        L = cholesky(self._A, "A")
-        beta = np.ascontiguousarray(solve_lower(L, self._b))
+        L = np.ascontiguousarray(cholesky(self._A, "A"))
+        rows = self._b.T.copy()  # column by column: no bit depends on the number of outputs
+        solve_each(L, rows)
         r, length, outputs = self.size, self.block_length, self.outputs
         self._block = Block(
-            np.ascontiguousarray(L), beta, np.zeros((length, r)), np.zeros((length, outputs)),
+            L, np.ascontiguousarray(rows.T), np.zeros((length, r)), np.zeros((length, outputs)),
             np.zeros((length, r)), np.zeros((length, length)), np.zeros(length),
             np.zeros((length, outputs)), np.ones(length + 1),
         )  # fmt: skip
