@@ -41,7 +41,7 @@ def stream(kind):
     t = np.arange(ROWS)
     score = np.sin(3 * X[:, 0]) + X[:, 1]
     if kind == "back":  # two concepts take turns
-        other = 4 - 2 * X[:, 0] ** 2 + np.cos(3 * X[:, 1])
+        other = 8 - 2 * X[:, 0] ** 2 + np.cos(3 * X[:, 1])
         return X, np.where((t // 600) % 2 == 0, score, other) + 0.1 * noise
     if kind in ("number", "numbers", "late"):
         y = np.where(t < 600, score, 4 - 2 * X[:, 0] ** 2)  # another function and level
@@ -49,7 +49,9 @@ def stream(kind):
         y = np.where(t >= 1700, 1e5 + 1000 * y, y)  # another unit
         return X, np.column_stack((y, 7 - y)) if kind == "numbers" else y
     labels = np.digitize(score, [0.0] if kind == "label" else [-0.5, 0.5])
-    other = np.digitize(np.cos(4 * X[:, 1]) - X[:, 0], [0.3] if kind == "label" else [0.0, 0.6])
+    other = np.digitize(np.cos(4 * X[:, 1]) - X[:, 0], [0.0, 0.6])
+    if kind == "label":
+        other = 1 - labels
     labels = np.where(t < 600, labels, other)
     random = rng.integers(0, labels.max() + 1, ROWS)
     labels = np.where((t >= 1200) & (t < 1300), random, labels)
@@ -291,9 +293,9 @@ def test_the_challenger_gets_half_the_memory():
         (("detector", "buckets"), np.full((1, 3), 1e9), "detector/buckets have more rows"),
         (("dropped",), 65, "dropped is outside"),
         (
-            ("incumbent", "experts", "groups", 0, "learners", "0", "length"),
-            7,
-            "groups have blocks of another length",
+            ("incumbent", "experts", "log", "Y"),
+            np.zeros((0, 1)),
+            "log",
         ),
         (
             ("incumbent", "experts", "mixture", "limits"),

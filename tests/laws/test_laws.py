@@ -311,14 +311,14 @@ def test_a_kernel_that_raises_leaves_the_state_as_it_was(case):
 def test_bounded_learners_stay_bounded(case):
     if not case.bounded:
         pytest.skip("holds all rows, or a dictionary without a budget")
-    X, y = case.stream(3000, seed=1)
+    X, y = case.stream(3072, seed=1)
     learner = case.make()
     local = "memory_limit" in learner.get_params()
     if local:  # the fewest leaves; they are made at row 2048
         learner.set_params(memory_limit=1)
     sizes = []
-    for i in range(0, 3000, 500):
-        learner.partial_fit(X[i : i + 500], y[i : i + 500])
+    for i in range(0, 3072, 512):  # at the ends of blocks and epochs
+        learner.partial_fit(X[i : i + 512], y[i : i + 512])
         sizes.append(len(state_of(learner)))
     budget = learner.__dict__.get("budget")
     if budget is not None and case.classes == 2:

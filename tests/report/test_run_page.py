@@ -62,7 +62,7 @@ def with_intervals(rows=6000, coverage=0.9, share=0.9):
     for i in range(0, rows, 500):
         part = slice(i, i + 500)
         ends = np.column_stack((low, low + 2))[part]
-        trace.add(y[part], Forecast(y[part] + 0.1, intervals=ends), 0)
+        trace.add(y[part], Forecast(y[part] + 0.1, intervals=ends, coverage=coverage), 0)
     return trace, y, low
 
 
@@ -98,7 +98,8 @@ def test_a_trace_goes_on_from_its_state_and_from_that_of_an_earlier_version():
     assert early.coverage == trace.coverage and len(early.recent) == 0
     names = {picture.name: [c.name for c in picture.curves] for picture in pictures(early)}
     assert names["loss"] == ["learner", "running mean"] and "recent" not in names
-    early.add(y[:9], Forecast(y[:9], intervals=np.column_stack((y, y))[:9]), 0)
+    ends = np.column_stack((y, y))[:9]
+    early.add(y[:9], Forecast(y[:9], intervals=ends, coverage=0.9), 0)
     assert len(early.recent) == 9
 
 

@@ -57,14 +57,11 @@ DISTRIBUTION, RELATION = 0, 1
 
 
 class RecentRows(Stateful):
-    """Keep the last rows with targets and predictions, and some of the rows before.
+    """Keep the last rows with targets and predictions, and some of the rows before."""
 
-    ``few``: for one of many models, which are small.
-    """
-
-    def __init__(self, columns: int, outputs: int, timed: bool = False, few: bool = False) -> None:
+    def __init__(self, columns: int, outputs: int, timed: bool = False) -> None:
         self.columns, self.outputs, self.timed = columns, outputs, timed
-        fitting = 0 if few else NUMBERS // (columns + 2 * outputs + timed)
+        fitting = NUMBERS // (columns + 2 * outputs + timed)
         self.newest = max(LEAST_NEWEST, min(NEWEST, fitting // 64 * 64))
         self._chunk = self.newest // 2  # rows between two removals
         self.rows = 0

@@ -168,7 +168,7 @@ class RecoveringKernel(Stateful):
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
         forgetting: bool = True, few: bool = False, memory: int = 0, delay: int = 0,
     ) -> None:  # fmt: skip
-        self.delay, self.few = delay, few
+        self.delay = delay
         self._late = np.empty((3, 0, outputs))  # P, scales, Y of rows that wait for their targets
         self._late_offsets = np.empty((0, len(LEVELS), outputs))  # their quantiles, in error scales
         self.columns, self.outputs, self.signed = columns, outputs, signed
@@ -184,7 +184,7 @@ class RecoveringKernel(Stateful):
         self._returns = 0  # retired learners that took over
         self._log = np.zeros((0, 7))
         self._named = np.zeros((0, MOST_NAMED, CHANGED))  # columns that changed, per entry
-        self.recent = RecentRows(columns, outputs, few=few)
+        self.recent = RecentRows(columns, outputs)
         self.kept: OnlineKernel | None = None  # the incumbent as it was at the alarm of the trial
         self.retired: list[OnlineKernel] = []  # replaced learners, the newest last
         self._most_retired = returning.FEW_RETIRED if few else returning.MOST_RETIRED
@@ -228,7 +228,7 @@ class RecoveringKernel(Stateful):
         """Let the windows count time, before the first row is learned."""
         self._base, self.clock = None, Clock()
         self.incumbent = self._make(outputs=self.outputs, memory=self.memory, timed=True)
-        self.recent = RecentRows(self.columns, self.outputs, timed=True, few=self.few)
+        self.recent = RecentRows(self.columns, self.outputs, timed=True)
 
     def learn(
         self, X: Array, Y: Array, times: Array | None = None, arrived: Arrived | None = None
