@@ -59,7 +59,7 @@ test: $(STAMP) ## run the tests and the examples in the docstrings
 	$(BIN)/python $(WARMUP)
 	$(BIN)/python $(PYTEST) $(FAST) tests src/pronk papers
 
-testall: $(STAMP) ## the same with the tests marked slow or matrix, as .ci/run does
+testall: $(STAMP) ## the same with the tests marked slow or matrix
 	$(BIN)/python $(WARMUP)
 	$(BIN)/python $(PYTEST) tests src/pronk papers
 

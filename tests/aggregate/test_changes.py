@@ -85,7 +85,7 @@ def test_the_statistics_are_the_naive_ones():
         codes, bins = changes._bins(values, 80)
         M = np.eye(bins)[codes]
         found, _ = changes._statistics(M, e[:, None], late)
-        np.testing.assert_allclose(found, statistics_naively(codes, e, late), rtol=1e-9)
+        np.testing.assert_allclose(found, statistics_naively(codes, e, late), rtol=1e-9, atol=1e-12)
 
 
 def rows_that_change(kind, seed, rows=3000, since=64):

@@ -253,7 +253,9 @@ def test_gradients_are_those_of_finite_differences():
         expected += np.array(g) @ np.array(g).T
     distances = np.linalg.norm(Q[:, None] - Q, axis=2)
     W = np.exp(-distances / h) / (h * np.where(distances > 0, distances, np.inf))
-    np.testing.assert_allclose(representation.gradient_products(Q, W, a), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        representation.gradient_products(Q, W, a), expected, rtol=1e-6, atol=1e-9
+    )
 
 
 def test_the_direction_that_matters_is_found():

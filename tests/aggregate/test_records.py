@@ -11,6 +11,7 @@ import pronk
 from helpers import sequence
 from laws.interrupts import state_of
 from naive import late as naive_late
+from pronk.aggregate import experts as experts_module
 from pronk.aggregate.baselines import Past
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.late import MOST_NUMBERS, Header, Reader, ReadGroup, ReadRows, WaitingRows
@@ -315,7 +316,8 @@ def test_labels_of_later_rows_change_nothing_that_a_row_has_read(labels):
     assert np.array_equal(experts._log.Z.values[-1, 2:], read)
 
 
-def test_experts_that_were_dropped_leave_the_records():
+def test_experts_that_were_dropped_leave_the_records(monkeypatch):
+    monkeypatch.setattr(experts_module, "ACTIVE_EXPERTS", {4096: 2})
     X, y = sequence(4400)
     pending = pronk.Pending(learner())
     pending.model.partial_fit(X[:4050], y[:4050])
@@ -334,8 +336,8 @@ def used_records(pending, rows, y):
     model, used = pending.model._model.incumbent, []
     learn = type(model).learn
 
-    def watched(self, X, Y, learn_experts=None, gaps=None, read=None):
-        out = learn(self, X, Y, learn_experts, gaps, read)
+    def watched(self, X, Y, gaps=None, read=None):
+        out = learn(self, X, Y, gaps, read)
         if self is model:
             used.append(np.zeros(len(X), bool) if read is None else read.used.copy())
         return out

@@ -559,7 +559,7 @@ class Pinball(Stateful):
     ...     score.add(np.array([5.0]), Forecast(np.array([1.0]), quantiles=found, levels=levels))
     ...     print(name, round(score.value(), 3))
     pinball 1.133
-    crps 2.24
+    crps 2.3
     interval_score 14.0
     """
 
