@@ -43,7 +43,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "newton/recurrence.py": (
         "tests/newton/test_newton.py",
         "tests/newton/test_kons.py",
-        "tests/aggregate/test_one_row.py",
     ),
     "newton/engine.py": (
         "tests/newton/test_newton.py",
@@ -69,8 +68,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "aggregate/stacks.py": ("tests/aggregate/test_default_parts.py",),
     "aggregate/learner.py": ("tests/aggregate/test_default_parts.py",),
     "aggregate/baselines.py": ("tests/aggregate/test_default_parts.py",),
-    "newton/discounted.py": ("tests/aggregate/test_default_parts.py",),
-    "aggregate/one_row.py": ("tests/aggregate/test_one_row.py",),
+    "newton/discounted.py": ("tests/newton/test_discounted.py",),
+    "newton/forecaster.py": ("tests/aggregate/test_online_kernel.py",),
+    "aggregate/boosting.py": ("tests/aggregate/test_boosting.py",),
     "regret/bounds.py": ("tests/regret/test_regret_bounds.py",),
 }
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.boosting import Boosting
+from pronk.aggregate.boosting import Boosting, Fit
 from pronk.aggregate.mixture import WINDOWS, Mixture, Row
 from pronk.aggregate.representation import local_metrics
 from pronk.aggregate.trees import (
@@ -530,3 +530,6 @@ def warm_up_local() -> None:
         local.predict(rows, rows)
         local.restore(local.to_state())
         local.snapshot()
+        fit = Fit(rows.astype(np.float32), np.sign(rows), signed, 0, 0)
+        fit.grow(1)
+        fit.continue_with(fit.ensemble, 1)
