@@ -409,7 +409,7 @@ class Boosting(Stateful):
             place = (self._rows + start) % CHUNK
             if place == 0:
                 empty = np.empty((CHUNK, self.columns), dtype=np.float32)
-                new = empty, np.empty((CHUNK, self.outputs), dtype=np.float32)
+                new = empty, np.zeros((CHUNK, self.outputs), dtype=np.float32)
                 self._chunks = [*self._chunks[-KEPT_CHUNKS:], new]
             stop = min(len(Z), start + CHUNK - place)
             X, own = self._chunks[-1]
@@ -529,7 +529,7 @@ class Boosting(Stateful):
         self._rows = rows
         self._chunks = []
         for first in range(0, held, CHUNK):
-            own = np.empty((CHUNK, X.shape[1]), "f4"), np.empty((CHUNK, Y.shape[1]), "f4")
+            own = np.zeros((CHUNK, X.shape[1]), "f4"), np.zeros((CHUNK, Y.shape[1]), "f4")
             for array, given in zip(own, (X, Y), strict=True):
                 part = given[first : first + CHUNK]
                 array[: len(part)] = part
