@@ -288,8 +288,8 @@ def test_arguments_that_do_not_go_together():
         step(None, X[:2], Y[:2], interval=0.9, new=new)
     with pytest.raises(ValueError, match="coverage"):
         step(None, X[:2], Y[:2], interval=90, new=CASES["default"][0])
-    with pytest.raises(ValueError, match="rows cannot wait for a Intervals"):
-        step(None, X[:2], ids=[1, 2], new=pronk.Intervals(new))
+    state, _ = step(None, X[:2], ids=[1, 2], new=pronk.Intervals(new))
+    assert step(state, None, Y[:2], ids=[1, 2], new=pronk.Intervals(new))[0] != state
     with pytest.raises(TypeError, match="state must be bytes, got a str"):
         step("state", X[:2], Y[:2], new=new)
 
