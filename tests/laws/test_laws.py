@@ -317,8 +317,9 @@ def test_bounded_learners_stay_bounded(case):
     if local:  # the fewest leaves; they are made at row 2048
         learner.set_params(memory_limit=1)
     sizes = []
-    for i in range(0, 3072, 512):  # at the ends of blocks and epochs
-        learner.partial_fit(X[i : i + 512], y[i : i + 512])
+    step = 512 if local else 500  # at the ends of blocks and epochs
+    for i in range(0, 6 * step, step):
+        learner.partial_fit(X[i : i + step], y[i : i + step])
         sizes.append(len(state_of(learner)))
     budget = learner.__dict__.get("budget")
     if budget is not None and case.classes == 2:
