@@ -6,7 +6,7 @@ The files are those of `tests/kinds.py`: one per kind of file that people have. 
 rows as pronk reads them (delimiter, decimals, encoding, types, gaps, bad rows), which is the larger
 part of the work, and beside them what a careful person would add: hour, day of the week and day of
 the year of every time, categories as categories, and in a second variant the last label, the one 24
-rows before and the mean of the last 24. It is trained anew every 100 rows on all rows before; the
+rows before and the mean of the last 24. It is retrained every 100 rows on all rows before; the
 better of the two variants counts. Both are scored on the same rows, from row 100 on.
 """
 
