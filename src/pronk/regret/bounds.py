@@ -33,8 +33,11 @@ The papers are named by their algorithm:
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,21 +59,52 @@ def log_factor(x: float) -> float:
     return max(printed, 1.0 + math.log1p(x))
 
 
-def check(
-    positive: dict[str, float] | None = None,
-    nonnegative: dict[str, float] | None = None,
-    at_most_one: dict[str, float] | None = None,
-) -> None:
-    """Raise a ValueError for a number outside its range; NaN is outside every range."""
-    for name, value in (positive or {}).items():
-        if not 0.0 < value < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {value!r}")
-    for name, value in (nonnegative or {}).items():
-        if not 0.0 <= value < math.inf:
-            raise ValueError(f"{name} must be non-negative and finite, got {value!r}")
-    for name, value in (at_most_one or {}).items():
-        if not value <= 1.0:
-            raise ValueError(f"{name} must be at most 1, got {value!r}")
+#: Symbols of numbers above 0, of numbers that may be 0, and of those at most 1.
+POSITIVE = {
+    "n", "alpha", "gamma", "delta", "discount", "sigma", "eta", "lipschitz", "clip", "bandwidth",
+    "largest_kernel", "C", "largest",
+}  # fmt: skip
+NOT_NEGATIVE = {
+    "norm2", "effective_dimension", "online_dimension", "log_determinant", "largest_label",
+    "epsilon", "beta", "gap", "size", "radius", "restarts", "rows_before", "floor",
+    "least_leverage", "nu", "loss", "squares",
+}  # fmt: skip
+AT_MOST_ONE = {"delta", "discount", "floor", "least_leverage"}
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def check(name: str, value: float, *, zero: bool = False) -> None:
+    """Raise a ValueError for a number that is not positive and finite, or 0 where it may be 0."""
+    if not (0.0 < value < math.inf or (zero and value == 0.0)):
+        kind = "non-negative" if zero else "positive"
+        raise ValueError(f"{name} must be {kind} and finite, got {value!r}")
+
+
+def checked(
+    *zero: str,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Let a bound raise a ValueError for an argument outside the range of its symbol.
+
+    ``zero`` are symbols that may be 0 in this bound. NaN is outside every range.
+    """
+
+    def decorate(bound: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        signature = inspect.signature(bound)
+
+        @wraps(bound)
+        def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
+            for name, value in signature.bind(*args, **options).arguments.items():
+                if value is not None and name in POSITIVE | NOT_NEGATIVE:
+                    check(name, value, zero=name in zero or name in NOT_NEGATIVE)
+                if name in AT_MOST_ONE and value > 1.0:
+                    raise ValueError(f"{name} must be at most 1, got {value!r}")
+            return bound(*args, **options)
+
+        return call
+
+    return decorate
 
 
 # -- effective dimensions and log determinants ----------------------------------------------------
@@ -79,9 +113,9 @@ Array = NDArray[np.float64]
 
 
 @limited
+@checked()
 def log_determinant(K: Array, alpha: float) -> float:
     """Return log det(I + K/alpha), from a Cholesky factor."""
-    check(positive={"alpha": alpha})
     L = cholesky(K / alpha + np.eye(len(K)), "kernel matrix")
     return 2.0 * float(np.log(np.diag(L)).sum())
 
@@ -95,13 +129,13 @@ class Chain(NamedTuple):
 
 
 @limited
+@checked()
 def dimension_chain(K: Array, alpha: float) -> Chain:
     """Return the three quantities of KONS, Lemma 3, used in the bounds, in increasing order.
 
     For the online Newton bounds K is the rescaled matrix D K D with D_t = l'(yhat_t) sqrt(eta_t);
     its dimensions never exceed those of eta L^2 K.
     """
-    check(positive={"alpha": alpha})
     largest = float(np.linalg.eigvalsh(K)[-1]) if len(K) else 0.0
     return Chain(
         online_effective_dimension(K, alpha),
@@ -110,6 +144,7 @@ def dimension_chain(K: Array, alpha: float) -> Chain:
     )
 
 
+@checked()
 def log_determinant_bound(
     n: int, alpha: float, effective_dimension: float, largest_kernel: float = 1.0
 ) -> float:
@@ -119,36 +154,34 @@ def log_determinant_bound(
 
     with kappa^2 = ``largest_kernel`` >= k(x, x).
     """
-    check(
-        positive={"n": n, "alpha": alpha, "largest_kernel": largest_kernel},
-        nonnegative={"effective_dimension": effective_dimension},
-    )
     return effective_dimension * (1.0 + math.log1p(n * largest_kernel / alpha))
 
 
 # -- the dictionary of KORS: its gap to the whole space, and its size -----------------------------
 
 
+@checked()
 def kors_beta(n: int, epsilon: float, delta: float) -> float:
     """Return 3 log(n/delta)/epsilon^2, the oversampling from which KORS's guarantee holds.
 
     This is PROS-N-KONS, Prop. 1. Bounds that involve KORS hold on an event, "KORS's event", whose
     probability is at least 1 - delta for such a beta.
     """
-    check(positive={"n": n, "epsilon": epsilon, "delta": delta}, at_most_one={"delta": delta})
+    check("epsilon", epsilon)
     return 3.0 * math.log(n / delta) / epsilon**2
 
 
+@checked()
 def kors_gap(gamma: float, epsilon: float) -> float:
     """Return gamma epsilon/(1 - epsilon), the bound of PROS-N-KONS, Prop. 1, on the gap.
 
     On KORS's event it bounds the largest eigenvalue of K - K~, where K~ is the kernel projected on
     the span of the dictionary. It is infinity for epsilon >= 1.
     """
-    check(positive={"gamma": gamma}, nonnegative={"epsilon": epsilon})
     return gamma * epsilon / (1.0 - epsilon) if epsilon < 1.0 else math.inf
 
 
+@checked()
 def kors_size_bound(
     n: int, effective_dimension: float, epsilon: float, beta: float, delta: float
 ) -> float:
@@ -160,11 +193,6 @@ def kors_size_bound(
     PKAWV prints 9 d_eff log(2n/delta)^2, which does not follow from its own eps = 1/2 and
     beta = 12 log(n/delta).
     """
-    check(
-        positive={"n": n, "beta": beta, "delta": delta},
-        nonnegative={"effective_dimension": effective_dimension, "epsilon": epsilon},
-        at_most_one={"delta": delta},
-    )
     if epsilon >= 1.0:
         return math.inf
     ratio = (1.0 + epsilon) / (1.0 - epsilon)
@@ -174,6 +202,7 @@ def kors_size_bound(
 # -- AWV forecasters: Kernel-AWV, and PKAWV in fixed subspaces and on a growing dictionary --------
 
 
+@checked()
 def kernel_awv_bound(
     alpha: float, norm2: float, log_determinant: float, largest_label: float
 ) -> float:
@@ -184,17 +213,10 @@ def kernel_awv_bound(
     By Prop. 2 the log det is at most `log_determinant_bound`. The sum of y_t^2 times the online
     leverage scores is a sharper second term, and `kernel_awv_penalised_regret` the exact value.
     """
-    check(
-        positive={"alpha": alpha},
-        nonnegative={
-            "norm2": norm2,
-            "log_determinant": log_determinant,
-            "largest_label": largest_label,
-        },
-    )
     return alpha * norm2 + largest_label**2 * log_determinant
 
 
+@checked()
 def pkawv_bound(
     n: int, alpha: float, norm2: float, log_determinant: float, largest_label: float, gap: float
 ) -> float:
@@ -206,11 +228,11 @@ def pkawv_bound(
     eigenvalue of K - K~, with K~ the kernel projected on the subspace. The last term is unreadable
     in print; it is (28) of the proof at t = n.
     """
-    check(positive={"n": n}, nonnegative={"gap": gap})
     cost = largest_label**2 * (gap + alpha) * n * gap / alpha**2
     return kernel_awv_bound(alpha, norm2, log_determinant, largest_label) + cost
 
 
+@checked()
 def pkawv_kors_bound(
     n: int,
     alpha: float,
@@ -230,7 +252,6 @@ def pkawv_kors_bound(
     not covered. ``size`` is |I_n|, the points of the final dictionary; the paper has epsilon = 1/2
     and mu = gamma, in general mu is `kors_gap`. For mu > alpha the bound is infinity.
     """
-    check(positive={"n": n}, nonnegative={"gap": gap, "size": size})
     if gap > alpha:
         return math.inf
     log_det = log_determinant_bound(n, alpha, effective_dimension, largest_kernel)
@@ -238,6 +259,7 @@ def pkawv_kors_bound(
     return kernel_awv_bound(alpha, norm2, log_det, largest_label) + cost
 
 
+@checked()
 def taylor_degree(n: int, alpha: float, radius: float, bandwidth: float) -> int:
     """Return the degree of PKAWV, Thm 4, for rows with |x| <= R = ``radius``:
 
@@ -245,23 +267,23 @@ def taylor_degree(n: int, alpha: float, radius: float, bandwidth: float) -> int:
 
     Parts of the formula are missing in print; this is the form used in the proof.
     """
-    check(positive={"n": n, "alpha": alpha, "bandwidth": bandwidth}, nonnegative={"radius": radius})
     return math.ceil(max(8.0 * radius**2 / bandwidth**2, 2.0 * math.log(n / min(alpha, 1.0))))
 
 
+@checked()
 def taylor_gap(n: int, radius: float, bandwidth: float, degree: int) -> float:
     """Return n (R/sigma)^(2M+2)/(M+1)!, a ``gap`` for `pkawv_bound` with Taylor features.
 
     It bounds the largest eigenvalue of K - K~ for any degree M (PKAWV, Lemma 13, summed over the
     rows).
     """
-    check(positive={"n": n, "bandwidth": bandwidth}, nonnegative={"radius": radius})
     if radius == 0.0:
         return 0.0
     powers = 2 * (degree + 1) * math.log(radius / bandwidth) - math.lgamma(degree + 2)
     return n * math.exp(powers) if powers < 700.0 else math.inf
 
 
+@checked()
 def pkawv_taylor_bound(
     n: int,
     alpha: float,
@@ -283,6 +305,7 @@ def pkawv_taylor_bound(
     return bound if degree >= taylor_degree(n, alpha, radius, bandwidth) else math.inf
 
 
+@checked("largest_kernel")
 def discounted_awv_bound(
     n: int,
     alpha: float,
@@ -313,16 +336,7 @@ def discounted_awv_bound(
     is in its final span and rows are their projections. Nothing is claimed about the best discount.
     """
     squares = np.atleast_1d(np.asarray(norms2, dtype=np.float64))
-    check(
-        positive={"n": n, "alpha": alpha, "discount": discount},
-        nonnegative={
-            "largest_label": largest_label,
-            "size": size,
-            "largest_kernel": largest_kernel,
-            "norms2": float(squares.min(initial=0.0)),
-        },
-        at_most_one={"discount": discount},
-    )
+    check("norms2", float(squares.min(initial=0.0)), zero=True)
     if len(squares) != n:
         raise ValueError(f"norms2 must have one entry per row, {n}, got {len(squares)}")
     if discount <= 0.5:
@@ -373,6 +387,7 @@ def newton_terms(
     )
 
 
+@checked()
 def newton_bound(alpha: float, norm2: float, terms: NewtonTerms) -> float:
     """Return the bound of KONS, Prop. 1, the sharp form from which the theorems follow:
 
@@ -382,10 +397,10 @@ def newton_bound(alpha: float, norm2: float, terms: NewtonTerms) -> float:
     own space (over the rows of the epoch, with K and f of that space). The paper prints it without
     the 2, which follows from its proof: 2 g'(w_t - w) telescopes, and Assumption 2 has sigma/2.
     """
-    check(positive={"alpha": alpha}, nonnegative={"norm2": norm2})
     return 0.5 * (alpha * norm2 + terms.gradients + terms.curvature)
 
 
+@checked("sigma", "lipschitz")
 def kons_step_bound(
     alpha: float,
     norm2: float,
@@ -405,19 +420,12 @@ def kons_step_bound(
     the bound holds as well.
     """
     eta = np.asarray(etas, dtype=np.float64)
-    check(
-        positive={"alpha": alpha, "etas": float(eta.min(initial=np.inf)), "clip": clip},
-        nonnegative={
-            "norm2": norm2,
-            "online_dimension": online_dimension,
-            "sigma": sigma,
-            "lipschitz": lipschitz,
-        },
-    )
+    check("etas", float(eta.min(initial=np.inf)))
     drift = 4.0 * (clip * lipschitz) ** 2 * float(np.maximum(eta - sigma, 0.0).sum())
     return alpha * norm2 + online_dimension / float(eta.min()) + drift
 
 
+@checked()
 def kons_bound(
     n: int,
     alpha: float,
@@ -437,18 +445,14 @@ def kons_bound(
     or negative; there 1 + log(1 + .) of the proof replaces 2 log(2 .), so alpha <= sqrt(n) is not
     needed. This form does not cover eta > sigma (infinity): see `kons_step_bound`.
     """
-    check(
-        positive={"n": n, "alpha": alpha, "sigma": sigma, "lipschitz": lipschitz},
-        nonnegative={"norm2": norm2, "effective_dimension": effective_dimension},
-    )
     eta = sigma if eta is None else eta
-    check(positive={"eta": eta})
     if eta > sigma * (1.0 + 1e-12):
         return math.inf
     x = eta * lipschitz**2 * (n if trace is None else trace) / alpha
     return alpha * norm2 + effective_dimension * log_factor(x) / eta
 
 
+@checked()
 def kons_convex_bound(
     n: int,
     alpha: float,
@@ -467,16 +471,13 @@ def kons_convex_bound(
     by L/C, also in ``effective_dimension`` = d_eff(alpha/max(L^2, L/C)). Where the logarithm is too
     small, L C sqrt(n) (d (1 + log(1 + .))/2 + 4) of the proof replaces the second term.
     """
-    check(
-        positive={"n": n, "alpha": alpha, "lipschitz": lipschitz, "clip": clip},
-        nonnegative={"norm2": norm2, "effective_dimension": effective_dimension},
-    )
     x = max(lipschitz**2, lipschitz / clip) * (n if trace is None else trace) / alpha
     printed = 4.0 * effective_dimension * math.log(2.0 * x)
     proven = 0.5 * effective_dimension * (1.0 + math.log1p(x)) + 4.0
     return alpha * norm2 + lipschitz * clip * math.sqrt(n) * max(printed, proven)
 
 
+@checked()
 def sketched_kons_bound(
     n: int,
     alpha: float,
@@ -503,16 +504,7 @@ def sketched_kons_bound(
     The second delta is for a floor above the probability of KORS: the sketch is then compared with
     a dictionary drawn with the larger probability.
     """
-    check(
-        positive={"beta + floor": beta + floor},
-        nonnegative={
-            "floor": floor,
-            "epsilon": epsilon,
-            "beta": beta,
-            "least_leverage": least_leverage,
-        },
-        at_most_one={"floor": floor, "least_leverage": least_leverage},
-    )
+    check("beta + floor", beta + floor)
     exact = kons_bound(n, alpha, norm2, effective_dimension, sigma, lipschitz, eta, trace)
     p = max(floor, min(beta * least_leverage, 1.0))
     if p == 0.0 or epsilon >= 1.0:
@@ -523,6 +515,7 @@ def sketched_kons_bound(
 # -- the online Newton step in the span of a dictionary, with restarts: PROS-N-KONS ---------------
 
 
+@checked()
 def pros_n_kons_bound(
     n: int,
     alpha: float,
@@ -552,15 +545,6 @@ def pros_n_kons_bound(
     The proof applies Assumption 2 to the regularised minimisers of each epoch without the condition
     that they stay in [-C, C]; the theorem is used as stated.
     """
-    check(
-        positive={"n": n, "alpha": alpha, "sigma": sigma, "lipschitz": lipschitz, "clip": clip},
-        nonnegative={
-            "norm2": norm2,
-            "effective_dimension": effective_dimension,
-            "restarts": restarts,
-            "rows_before": rows_before,
-        },
-    )
     gap = kors_gap(gamma, epsilon)
     if gamma > alpha or math.isinf(gap):
         return math.inf
@@ -571,6 +555,7 @@ def pros_n_kons_bound(
     return restarts * epoch + spaces + ends
 
 
+@checked()
 def pros_n_kons_squared_bound(
     alpha: float,
     gamma: float,
@@ -596,10 +581,6 @@ def pros_n_kons_squared_bound(
     KONS. gamma eps/(1-eps) < alpha is needed (else infinity): gamma = alpha with epsilon = 1/2, the
     paper's own setting, has no finite eps'.
     """
-    check(
-        positive={"alpha": alpha, "clip": clip},
-        nonnegative={"norm2": norm2, "rows_before": rows_before},
-    )
     d, trace, best = (
         np.atleast_1d(np.asarray(a, float)) for a in (effective_dimensions, traces, best_losses)
     )
@@ -619,6 +600,7 @@ def pros_n_kons_squared_bound(
 # -- the online Newton step in the span of an ALD dictionary, carried over: NONS-ALD --------------
 
 
+@checked()
 def nons_ald_bound(
     n: int,
     alpha: float,
@@ -645,10 +627,6 @@ def nons_ald_bound(
     is within sqrt(nu) of the row itself, which changes a loss of f by at most L |f| sqrt(nu).
     The bound is of the order d_eff log n where J is of the order d_eff at nu of the order 1/n^2.
     """
-    check(
-        positive={"n": n, "alpha": alpha, "eta": eta, "clip": clip},
-        nonnegative={"norm2": norm2, "size": size, "largest_label": largest_label, "nu": nu},
-    )
     slope = 2.0 * (clip + largest_label)
     if eta * slope**2 > 2.0 * (1.0 + 1e-12):
         return math.inf
@@ -660,6 +638,7 @@ def nons_ald_bound(
 # -- AIOLI ----------------------------------------------------------------------------------------
 
 
+@checked()
 def aioli_bound(alpha: float, norm2: float, log_determinant: float, radius: float) -> float:
     """Return the bound on AIOLI in fixed features, logistic loss, for f with |f(x_t)| <= BR:
 
@@ -671,10 +650,6 @@ def aioli_bound(alpha: float, norm2: float, log_determinant: float, radius: floa
     (1 + BR) c q/(1 + c q) (`pronk.newton.recurrence.aioli_row`), and c <= 1/(4 (1 + BR)). The
     learner's `certificate` has log det(A/(2 alpha)) itself.
     """
-    check(
-        positive={"alpha": alpha},
-        nonnegative={"norm2": norm2, "log_determinant": log_determinant, "radius": radius},
-    )
     return alpha * norm2 + (1.0 + radius) * log_determinant
 
 
@@ -684,6 +659,7 @@ def aioli_bound(alpha: float, norm2: float, log_determinant: float, radius: floa
 # 2006. ``largest`` is R^2, the largest k(x, x), and f is any function of the RKHS.
 
 
+@checked()
 def pa_mistake_bound(C: float, norm2: float, loss: float, largest: float = 1.0) -> float:
     """Return the bound of Thm 4 on the mistakes of PA-I on labels:
 
@@ -691,10 +667,10 @@ def pa_mistake_bound(C: float, norm2: float, loss: float, largest: float = 1.0) 
 
     where ``loss`` is the sum of f's hinge losses.
     """
-    check(positive={"C": C, "largest": largest}, nonnegative={"norm2": norm2, "loss": loss})
     return max(largest, 1.0 / C) * (norm2 + 2.0 * C * loss)
 
 
+@checked()
 def pa_squared_loss_bound(C: float, norm2: float, squares: float, largest: float = 1.0) -> float:
     """Return the bound of Thm 5 (Section 5 for numbers) on the sum of PA-II's squared losses:
 
@@ -703,37 +679,4 @@ def pa_squared_loss_bound(C: float, norm2: float, squares: float, largest: float
     where ``squares`` is the sum of f's squared losses: the hinge loss of labels, the
     epsilon-insensitive loss of numbers.
     """
-    check(positive={"C": C, "largest": largest}, nonnegative={"norm2": norm2, "squares": squares})
     return (largest + 0.5 / C) * (norm2 + 2.0 * C * squares)
-
-
-# In the order of the documentation.
-__all__ = [  # noqa: RUF022
-    "log_determinant",
-    "Chain",
-    "dimension_chain",
-    "log_determinant_bound",
-    "kors_beta",
-    "kors_gap",
-    "kors_size_bound",
-    "kernel_awv_bound",
-    "pkawv_bound",
-    "pkawv_kors_bound",
-    "taylor_degree",
-    "taylor_gap",
-    "pkawv_taylor_bound",
-    "discounted_awv_bound",
-    "NewtonTerms",
-    "newton_terms",
-    "newton_bound",
-    "kons_step_bound",
-    "kons_bound",
-    "kons_convex_bound",
-    "sketched_kons_bound",
-    "pros_n_kons_bound",
-    "pros_n_kons_squared_bound",
-    "nons_ald_bound",
-    "aioli_bound",
-    "pa_mistake_bound",
-    "pa_squared_loss_bound",
-]
