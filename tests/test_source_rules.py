@@ -32,7 +32,7 @@ def test_kinds_of_parts_are_read_from_attributes():
     found = [
         f"{file.name}: {ast.unparse(node)}"
         for file in SOURCES
-        if {"newton", "first_order", "aggregate", "parallel"} & {*file.parts}
+        if {"newton", "first_order", "aggregate"} & {*file.parts}
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "isinstance"

@@ -99,7 +99,7 @@ def path_of_a_block() -> set[str]:
     What sets up a run, or ends it, is called equally often for both.
     """
     few, many = path_through_run(6 * BLOCK_ROWS), path_through_run(9 * BLOCK_ROWS)
-    inside = ("core", "newton", "first_order", "aggregate", "parallel", "estimators")
+    inside = ("core", "newton", "first_order", "aggregate", "estimators")
     grown = {file for file in many if many[file] > few[file]}
     return {file for file in grown if file.partition("/")[0] not in inside}
 

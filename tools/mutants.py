@@ -86,7 +86,6 @@ def compiled_modules() -> list[str]:
             *PACKAGE.glob("newton/*.py"),
             *PACKAGE.glob("first_order/*.py"),
             *PACKAGE.glob("aggregate/*.py"),
-            *PACKAGE.glob("parallel/*.py"),
         )
     )
     found = [str(path.relative_to(PACKAGE)) for path in paths if "@compiled" in path.read_text()]

@@ -77,17 +77,6 @@ def test_a_failed_call_across_a_restart_changes_nothing():
     assert found.n_seen_ == 3
 
 
-def test_threads_share_what_comes_after():
-    one, two = (pronk.PKAWVRegressor(pronk.Gaussian("auto"), n_jobs=n) for n in (None, 2))
-    big = np.resize(X, (900, 2))
-    for each in (one, two):
-        each.set_params(random_state=0, budget=20)
-    predictions = one.predict_then_learn(big, np.resize(y, 900))
-    assert_allclose(
-        two.predict_then_learn(big, np.resize(y, 900)), predictions, rtol=1e-8, atol=1e-8
-    )
-
-
 def test_others_take_it_too():
     search = GridSearchCV(learner(), {"kernel__bandwidth": ["auto", 1e-3]}, cv=2).fit(X, y)
     assert search.best_params_ == {"kernel__bandwidth": "auto"}

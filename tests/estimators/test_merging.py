@@ -95,12 +95,12 @@ def test_the_given_learners_stay_as_they_are_and_a_new_one_adds_nothing(kind):
     assert not pronk.merge(blank, make()).__sklearn_is_fitted__()
 
 
-def test_weights_outputs_and_threads():
+def test_weights_and_outputs():
     X, y = rows(1500)
     Y, weights = np.column_stack((y, X[:, 0] ** 2)), np.random.default_rng(0).uniform(0, 3, 1500)
     make = lambda **more: pronk.PKAWVRegressor(features="taylor", degree=4, **more)  # noqa: E731
     one = make().partial_fit(X[:400], Y[:400], sample_weight=weights[:400])
-    two = make(n_jobs=2).partial_fit(X[400:800], Y[400:800], sample_weight=weights[400:800])
+    two = make().partial_fit(X[400:800], Y[400:800], sample_weight=weights[400:800])
     merged = pronk.merge(two, one).partial_fit(X[800:], Y[800:])
     whole = make().partial_fit(X[:800], Y[:800], sample_weight=weights[:800])
     close(merged.predict(X[:50]), whole.partial_fit(X[800:], Y[800:]).predict(X[:50]))

@@ -144,8 +144,6 @@ def test_invalid_settings():
     for value in (0.0, 1.1, -0.5):
         with pytest.raises(ValueError, match="'discount' parameter"):
             PKAWVRegressor(discount=value).fit(X, y)
-    with pytest.raises(ValueError, match="cannot be split"):
-        PKAWVRegressor(discount=0.9, n_jobs=2).fit(X, y)
     fitted = PKAWVRegressor(dictionary=X[:5], discount=0.9).fit(X, y)
     with pytest.raises(ValueError, match="cannot be merged"):
         pronk.merge(fitted, fitted)

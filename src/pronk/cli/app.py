@@ -227,9 +227,7 @@ RUN = {
         default=100_000,
         min=1,
     ),
-    "workers": option(
-        SCALE_OUT, int, "Share the pass among N cores, if the learner can, or with --by.", min=1
-    ),
+    "workers": option(SCALE_OUT, int, "Share the models of --by among N processes.", min=1),
     "cluster": option(SCALE_OUT, str, "local:N is --workers N.", metavar="local:N"),
 }
 

@@ -36,13 +36,12 @@ from pronk.cli.predictions import (
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
-    block_rows,
     check_parallel,
     key_errors,
     keyed_rows,
     models_folder,
+    note_one_core,
     training_record_in,
-    use_workers,
     with_key,
 )
 from pronk.cli.screen import CommandError
@@ -54,7 +53,6 @@ from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import defaults_of, find
 from pronk.evaluate.comparison_run import warm_up
 from pronk.evaluate.models import supports_times
-from pronk.evaluate.progressive import long_piece
 from pronk.keyed import Keyed
 
 
@@ -108,10 +106,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         job, model, stream = _resumed_model(job, job.model, stack)
     if isinstance(model, KeyedRun):
         stream.rows = keyed_rows(len(stream.columns))
-    elif job.workers:
-        stream.rows = long_piece(stream.rows, len(stream.columns))
-    if job.workers is not None and job.by is None:
-        use_workers(model, job.workers)
+    note_one_core(job, console)
     check_interval(job.interval, stream.task, model)
     check_quantiles(job.quantiles, stream.task, model)
     _check_weight(stream, model, job.algorithm)
@@ -155,7 +150,7 @@ def _new_model(job: RunOptions, stack: ExitStack) -> tuple[Any, FileStream, dict
     _check_algorithm(job.algorithm)
     reading = job.reading if job.by is None else with_key(job.reading, job.by)
     with key_errors(job.by):
-        stream = open_with_target(reading, block_rows(job))
+        stream = open_with_target(reading)
     keyed = job.by is not None
     learner = build(job.algorithm, stream.task, job.param, job.seed, per_key=keyed)
     given = dict(map(read_setting, job.param))
@@ -181,7 +176,7 @@ def _resumed_model(
             model.training_record_ = record
     job = options_for_model(job, model)
     check_parallel(job)
-    stream = open_for_model(model, path, job.reading, block_rows(job))
+    stream = open_for_model(model, path, job.reading)
     if isinstance(model, KeyedRun):
         model.move_to(job.save)
         model.move_to(stack.enter_context(models_folder(job)))

@@ -1,4 +1,4 @@
-"""`pronk run` on several cores (--workers), and with one model per key; runs on a Dask cluster."""
+"""`pronk run` with one model per key, on several cores (--workers); runs on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.cli.screen import CommandError
+from pronk.cli.screen import CommandError, note
 from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.estimators import files
 from pronk.estimators.targets import scales_targets
-from pronk.evaluate.models import set_jobs
-from pronk.evaluate.progressive import LONG_PIECE
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import Keys
 from pronk.keyed.learner import learner_of
@@ -74,19 +72,10 @@ def _processes(address: str, number: str) -> int:
     return int(number)
 
 
-def block_rows(job: RunOptions) -> int | None:
-    """Return the rows of a block; blocks are long if workers share them."""
-    if job.by is not None:
-        return None  # `keyed_rows`, once the columns are known
-    return LONG_PIECE if job.workers is not None else None
-
-
-def use_workers(model: Any, workers: int) -> None:
-    """Share the passes of a model's learner among threads."""
-    try:
-        set_jobs(model, workers)
-    except ValueError as error:
-        raise CommandError(f"--workers: {str(error).partition(': ')[2]}") from None
+def note_one_core(job: RunOptions, console: Any) -> None:
+    """Print that workers have nothing to share where there is one model."""
+    if job.workers is not None and job.by is None:
+        note("--workers shares the models of --by; one model learns on one core", console)
 
 
 # -- a cluster -----------------------------------------------------------------------------------

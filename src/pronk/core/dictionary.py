@@ -59,8 +59,6 @@ class Rule:
     weighs: ClassVar[bool] = False
     #: Whether only a budget ends it.
     needs_budget: ClassVar[bool] = False
-    #: Whether a row that is refused is refused for good: more points never bring it nearer.
-    final: ClassVar[bool] = False
 
     @property
     def published(self) -> bool:
@@ -110,7 +108,6 @@ class KORS(Rule):
     name: ClassVar[str] = "kors"
     draws: ClassVar[bool] = True
     weighs: ClassVar[bool] = True
-    final: ClassVar[bool] = True
 
     @property
     def published(self) -> bool:
@@ -147,7 +144,6 @@ class ALD(Rule):
     nu: float = 0.1
 
     name: ClassVar[str] = "ald"
-    final: ClassVar[bool] = True
 
     def check(self) -> None:
         _require("nu", self.nu, "a finite number >= 0", lambda given: given >= 0.0)
@@ -199,9 +195,6 @@ RULES: dict[str, type[Rule]] = {rule.name: rule for rule in (KORS, ALD, FirstRow
 
 
 _NONE = np.zeros(0)
-#: What a squared distance may differ by, as a share of k(x, x), when it is solved for in a block of
-#: other rows.
-ROUNDING = 1e-10
 
 
 class Dictionary(Stateful):
@@ -237,19 +230,16 @@ class Dictionary(Stateful):
     def full(self) -> bool:
         return self.budget is not None and self._points.size >= self.budget
 
-    def scan(self, X: Array, K: Array, uniforms: Array | None = None) -> tuple[list[int], Array]:
+    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
         """Read rows X whose kernel values with the present points are K (n, size).
-
-        Their uniforms are drawn, where they were not drawn before.
 
         Returns the numbers of the accepted rows, and K with one more column for each of them:
         k(x, new point) from its own row on, zero before. A full dictionary measures no row.
         """
         if self.full:
-            if uniforms is None:
-                self.draw(len(X))
+            self.draw(len(X))
             return [], K
-        reading = self.read(X, K, uniforms)
+        reading = self.read(X, K)
         rows: list[int] = []
         columns: list[Array] = []
         while (row := reading.next_row()) is not None:
@@ -264,19 +254,9 @@ class Dictionary(Stateful):
             grown[row:, old + i] = column
         return rows, grown
 
-    def read(self, X: Array, K: Array, uniforms: Array | None = None) -> Scan:
+    def read(self, X: Array, K: Array) -> Scan:
         """Begin to read rows whose kernel values with the present points are K."""
-        return Scan(self, X, K, uniforms)
-
-    def would_accept(self, X: Array, uniforms: Array) -> NDArray[np.bool_]:
-        """Return which rows the rule would accept if each came next; changes nothing.
-
-        A row that would not be accepted now never is: rho only falls when points are added.
-        """
-        W = self.coordinates(self.kernel(X, self.points))
-        diagonal = self.kernel.diagonal(X)
-        rho = diagonal - np.einsum("ij,ij->i", W, W)
-        return self.rule.accepts(rho * (1.0 + ROUNDING) + ROUNDING * diagonal, diagonal, uniforms)
+        return Scan(self, X, K)
 
     def draw(self, n: int) -> Array:
         """Draw the uniforms of the next n rows, also when the budget is full."""
@@ -345,13 +325,11 @@ class Scan:
     on, in the span of the points so far.
     """
 
-    def __init__(
-        self, dictionary: Dictionary, X: Array, K: Array, uniforms: Array | None = None
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, X: Array, K: Array) -> None:
         self._dictionary, self._X = dictionary, X
         self._measures = dictionary.rule.measures
         self.start = 0
-        self.uniforms = dictionary.draw(len(X)) if uniforms is None else uniforms
+        self.uniforms = dictionary.draw(len(X))
         if self._measures:
             self._W = dictionary.coordinates(K)
             self.diagonal = dictionary.kernel.diagonal(X)

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from pronk import parallel
 from pronk.columns.frames import Layout, is_table, layout_of, whole
 from pronk.columns.model import TIMES_ONLY, Columns, Options, one_vector, table_of_dict
 from pronk.columns.values import NUMBER
 from pronk.core.checks import LARGEST_INPUT
-from pronk.core.first_rows import LAST_RESTART, learned_rows
+from pronk.core.first_rows import learned_rows
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, is_automatic, with_bandwidth
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
@@ -39,8 +38,6 @@ from pronk.newton.certificate import Certificate
 
 Array = NDArray[np.float64]
 
-#: Rows of a call from which on it is split over several workers.
-LONG_CALL = 512
 #: Points from which on a row takes milliseconds, so that the learner warns.
 MANY_POINTS = 2000
 
@@ -60,7 +57,7 @@ class Model(Protocol):
 
 
 #: Parameters that a learner reads in every call, or only in `fit`; the others make its engine.
-USED_AT_ONCE = ("n_jobs", "max_classes", "random_state")
+USED_AT_ONCE = ("max_classes", "random_state")
 
 
 class OnlineLearner(SavedState):
@@ -117,7 +114,7 @@ class OnlineLearner(SavedState):
         """Set parameters by name; ``kernel__bandwidth`` also on a kernel given by its name.
 
         A learner that has learned rows continues, and is saved and merged, with the parameters of
-        its first row (except ``n_jobs`` and ``max_classes``); new ones are used by the next `fit`.
+        its first row (except ``max_classes``); new ones are used by the next `fit`.
         """
         kernel = params.get("kernel", self.kernel)
         nested = any(name.startswith("kernel__") for name in params)
@@ -388,12 +385,11 @@ class OnlineLearner(SavedState):
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Predict, then learn, all rows with the engine."""
-        self._check_jobs()
         try:
             if weights is not None:
                 P = self._pass_weighted(X, Y, weights)
             elif isinstance(X, np.ndarray):
-                P = self._learn(X, Y)
+                P = self._model.learn(X, Y)
             else:
                 P = np.concatenate(
                     [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
@@ -412,35 +408,11 @@ class OnlineLearner(SavedState):
         """Whether the bandwidth is final; always true where it is not "auto"."""
         return not isinstance(self._model, AutomaticBandwidth)
 
-    def _check_jobs(self) -> None:
-        """Raise if the pass is to be split, by ``n_jobs``, and cannot be."""
-        jobs = getattr(self, "n_jobs", None)
-        if jobs is None:
-            return
-        reason = parallel.why_sequential(getattr(self._model, "inner", self._model))
-        if reason is not None:
-            raise ValueError(
-                f"n_jobs={jobs}: the pass of {type(self).__name__} cannot be split: {reason}; "
-                f"{parallel.ADVICE}"
-            )
-
     def _finish_first_rows(self) -> None:
         """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and model.is_over:
             self._bandwidth, self._model = model.bandwidth, model.inner
-
-    def _learn(self, X: Array, Y: Array) -> Array:
-        """Run the engine's pass; a long call on ``n_jobs`` threads."""
-        model: Any = self._model
-        if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_RESTART - model.rows):
-            first = model.learn(X[:left], Y[:left])
-            self._finish_first_rows()
-            return np.concatenate((first, self._learn(X[left:], Y[left:])))
-        jobs = getattr(self, "n_jobs", None)
-        if len(X) < LONG_CALL or jobs is None:
-            return self._model.learn(X, Y)
-        return parallel.learn_on_workers(self._model, X, Y, jobs)
 
     def _check_result(self, P: Array) -> None:
         """Raise a ValueError if a prediction is not finite."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
@@ -21,7 +20,6 @@ from pronk.aggregate.calibration import check_levels, ends_of
 from pronk.core.state import require
 from pronk.estimators.prepared import Prepared
 from pronk.evaluate.fields import checked_column, checked_labels, doubles, figure
-from pronk.parallel import ADVICE
 
 Array = NDArray[np.float64]
 Weights = Array | None
@@ -426,39 +424,6 @@ def takes_delay(model: Any, delay: int) -> bool:
     for learner in learners:
         learner.delay = delay
     return True
-
-
-# -- threads ---------------------------------------------------------------------------------------
-
-
-@contextmanager
-def with_jobs(model: Any, n_jobs: int | None) -> Iterator[None]:
-    """Set ``n_jobs`` of a model's learner for the time of a block; None changes nothing."""
-    if n_jobs is None:
-        yield
-        return
-    before = set_jobs(model, n_jobs)
-    try:
-        yield
-    finally:
-        set_jobs(model, before)
-
-
-def set_jobs(model: Any, n_jobs: int | None) -> int | None:
-    """Set ``n_jobs`` of a model's learner and return the old value; raise if it has none."""
-    learners = [model]
-    if isinstance(model, Prepared):
-        learners = [model.learner, *([model.learner_] if hasattr(model, "learner_") else [])]
-    for learner in learners:
-        if not hasattr(learner, "n_jobs"):
-            raise ValueError(
-                f"n_jobs={n_jobs}: the pass of {type(learner).__name__} cannot be split: its "
-                f"updates depend on its predictions; {ADVICE}"
-            )
-    before: int | None = learners[0].n_jobs
-    for learner in learners:
-        learner.n_jobs = n_jobs
-    return before
 
 
 # -- memory ----------------------------------------------------------------------------------------

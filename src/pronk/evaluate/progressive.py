@@ -1,4 +1,4 @@
-"""Progressive validation of a model over a stream, on one core or several."""
+"""Progressive validation of a model over a stream."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pronk.evaluate.evaluation import PIECE, Evaluation, Record, pieces
+from pronk.evaluate.evaluation import Evaluation, Record, pieces
 from pronk.evaluate.formatting import Bar
-from pronk.evaluate.models import Weights, with_jobs
-
-#: Rows of a piece where threads share a pass: they wait for each other at its end.
-LONG_PIECE = 1 << 16
-#: Most numbers in such a piece, for wide rows.
-LONG_NUMBERS = 1 << 24
-
-
-def long_piece(length: int, columns: int) -> int:
-    """Return the rows of a long piece, by the number of columns."""
-    return min(length, max(PIECE, LONG_NUMBERS // max(1, columns)))
+from pronk.evaluate.models import Weights
 
 
 def progressive(
@@ -37,7 +26,6 @@ def progressive(
     probabilities: bool = False,
     interval: float | None = None,
     quantiles: Any = None,
-    n_jobs: int | None = None,
     progress: bool | Literal["always"] = False,
 ) -> Iterator[Record]:
     """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
@@ -76,9 +64,6 @@ def progressive(
     quantiles : levels, optional
         Predict quantiles at these levels, such as (0.1, 0.5, 0.9), with a regressor; they are in
         ``forecast`` of each record, and the metrics "pinball" and "crps" can be asked for.
-    n_jobs : int, optional
-        Threads that share the pass, -1 for all cores; no bit depends on their number. Raises if
-        the pass of the learner cannot be split.
     progress : bool or "always", default False
         Show a progress bar with rows, loss and, if the length of the stream is known, the time
         left, on stderr: if it is a terminal, or always.
@@ -94,10 +79,6 @@ def progressive(
     10000 rows, mean squared error 0.05
     20000 rows, mean squared error 0.06
     """
-    parallel = n_jobs is not None
-    if parallel and delay:
-        raise ValueError("delay excludes n_jobs: a pass with late labels is not split")
-    piece = LONG_PIECE if parallel else PIECE
     evaluation = Evaluation(
         model,
         metrics,
@@ -110,14 +91,11 @@ def progressive(
         probabilities=probabilities,
         interval=interval,
         quantiles=quantiles,
-        piece=piece,
     )
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
     bar = Bar(blocks, progress == "always") if progress else None
-    if parallel and not getattr(stream, "has_weights", False):
-        blocks = gather(blocks, piece)
-    return _records(evaluation, blocks, bar, n_jobs)
+    return _records(evaluation, blocks, bar)
 
 
 def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
@@ -128,10 +106,8 @@ def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
         yield from ((block.X, block.y, block.weights) for block in blocks.blocks())
 
 
-def _records(
-    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None
-) -> Iterator[Record]:
-    with bar or nullcontext(), with_jobs(evaluation.model, n_jobs):
+def _records(evaluation: Evaluation, blocks: Any, bar: Bar | None) -> Iterator[Record]:
+    with bar or nullcontext():
         for X, y, weights in _with_weights(blocks):
             for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
                 yield from evaluation.feed(rows, targets, own)
@@ -140,29 +116,3 @@ def _records(
         last = evaluation.finish()
     if last is not None:
         yield last
-
-
-def gather(blocks: Any, length: int) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """Join short blocks to blocks of ``length`` rows and more, because workers wait for each other
-    at the end of each call. Only arrays are joined.
-    """
-    held: list[tuple[Any, NDArray[Any]]] = []
-    for X, y in blocks:
-        y = np.asarray(y)
-        joins = isinstance(X, np.ndarray)
-        if held and not (joins and X.shape[1:] == held[0][0].shape[1:]):
-            yield _joined(held)
-            held = []
-        held.append((X, y))
-        if not joins or sum(len(y) for _, y in held) >= long_piece(length, X.shape[1]):
-            yield _joined(held)
-            held = []
-    if held:
-        yield _joined(held)
-
-
-def _joined(held: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, NDArray[Any]]:
-    if len(held) == 1:
-        return held[0]
-    X, y = zip(*held, strict=True)
-    return np.concatenate(X), np.concatenate(y)

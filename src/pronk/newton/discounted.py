@@ -237,11 +237,6 @@ class DiscountedForecaster(Newton):
     With a ``half_life`` in seconds, `learn` gets weights and times (`discounts_of`).
     """
 
-    #: Why a pass cannot be split over workers.
-    sequential = "with a discount, blocks are short and depend on each other's sums"
-    #: Whether older rows count less.
-    forgets = True
-
     def __init__(
         self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float,
         half_life: float | None = None,

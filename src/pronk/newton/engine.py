@@ -17,9 +17,8 @@ Cost per row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +52,7 @@ from pronk.newton.certificate import (
     TARGETS,
     Certificate,
     account,
+    merge_ledgers,
     new_ledger,
     squared_certificate,
 )
@@ -386,10 +386,6 @@ class Newton(Stateful):
 
     def _close_block(self) -> None:
         """Add the open rows to the sums, factor A and open a new block."""
-        if self._blocks_left:
-            self._blocks_left -= 1
-            if not self._blocks_left:
-                return
         self._add_open_rows()
         self._factor()
         self._open_block()
@@ -412,12 +408,7 @@ class Newton(Stateful):
         # Always in C order: for another layout Numba compiles a loop that rounds differently.
         self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
 
-    # -- one pass in partitions (`parallel`) --------------------------------------------------
-
-    #: Whether older rows count less; then blocks are weighted one by one.
-    forgets = False
-    #: Full blocks until one is left open (`begun`); 0: none is.
-    _blocks_left = 0
+    # -- sums of other rows --------------------------------------------------------------------
 
     @property
     def ledger(self) -> Array:
@@ -434,49 +425,25 @@ class Newton(Stateful):
         """Rows that still fit in the open block."""
         return len(self._kappa) - self._open
 
-    @property
-    def block_length(self) -> int:
-        """Rows of the open block when it is full."""
-        return self._length
-
-    @property
-    def sums(self) -> tuple[Array, Array]:
-        """A (its lower triangle) and b, without the open rows."""
-        return self._A, self._b
-
-    def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
-        """Return how a full block enters the sums.
-
-        A factor of the earlier sums, the rows and targets times the roots of their weights, and
-        what is added to A's diagonal.
-        """
-        return 1.0, Phi, Y, 0.0
-
     def settle(self) -> None:
         """Close the open block, full or not."""
         if self._open:
             self._close_block()
 
-    def continue_from(self, A: Array, b: Array) -> None:
-        """Continue from these sums with an empty block; the ledger stays."""
-        self._A, self._b = np.asfortranarray(A), np.array(b)
-        self.size = len(A)
+    def absorb(self, other: Newton) -> None:
+        """Add the rows of another learner on the same features and outputs.
+
+            A <- A + A' - alpha I,    b <- b + b'
+
+        The open blocks of both are closed.
+        """
+        self.settle()
+        other.settle()
+        self._A, self._b = np.asfortranarray(self._A + other._A), self._b + other._b
+        self._A[np.diag_indices(self.size)] -= self.alpha
         self._factor()
         self._open_block()
-
-    def begun(self, A: Array, b: Array, blocks: int) -> Self:
-        """Return a learner of the same settings that starts from these sums.
-
-        The last of its ``blocks`` stays open, because its factor is not needed.
-        """
-        twin = copy.copy(self)
-        twin._memory = Workspace()
-        twin._panels = None
-        twin._running, twin._ledger = self._running.copy(), new_ledger(self.outputs)
-        twin._Phi, twin._L = np.empty((0, 0)), np.empty((0, 0))
-        twin._blocks_left = blocks
-        twin.continue_from(A.copy(order="F") if blocks > 1 else A, b)
-        return twin
+        merge_ledgers(self._ledger, other._ledger)
 
     # -- the current model --------------------------------------------------------------------
 

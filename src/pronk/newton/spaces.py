@@ -25,7 +25,7 @@ from pronk.core.state import (
     Stateful,
     require,
 )
-from pronk.newton.certificate import Certificate, RegretSums, merge_ledgers
+from pronk.newton.certificate import Certificate, RegretSums
 from pronk.newton.engine import AIOLI, Newton, OnlineNewton
 
 Array = NDArray[np.float64]
@@ -170,20 +170,9 @@ class FixedFeatures(Stateful):
         return certificate if self.passes == 1 else replace(certificate, bound=None)
 
     def absorb(self, other: FixedFeatures) -> None:
-        """Add the rows of another squared-loss learner on the same features and outputs.
-
-            A <- A + A' - alpha I,    b <- b + b'
-
-        The open blocks of both are closed.
-        """
-        own, added = self.learner, other.learner
-        assert isinstance(own, Newton) and isinstance(added, Newton)
-        own.settle()
-        added.settle()
-        A, b = own.sums[0] + added.sums[0], own.sums[1] + added.sums[1]
-        A[np.diag_indices(own.size)] -= own.alpha
-        own.continue_from(A, b)
-        merge_ledgers(own.ledger, added.ledger)
+        """Add the rows of another squared-loss learner on the same features and outputs."""
+        assert isinstance(self.learner, Newton) and isinstance(other.learner, Newton)
+        self.learner.absorb(other.learner)
         self.passes += other.passes
 
     STATE = (

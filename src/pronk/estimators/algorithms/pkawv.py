@@ -27,7 +27,7 @@ scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2. Discount: Jacobs
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
@@ -103,7 +103,6 @@ class _PKAWV(ForgettingLearner):
         **SPACE,
         "history": [StrOptions({"projected", "exact"})],
         **DISCOUNT,
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -124,7 +123,6 @@ class _PKAWV(ForgettingLearner):
         discount: float = 1.0,
         half_life: float | str | None = None,
         random_state: Any = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
@@ -141,7 +139,6 @@ class _PKAWV(ForgettingLearner):
         self.discount = discount
         self.half_life = half_life
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _accepts_weights(self) -> bool:
         return True
@@ -228,10 +225,6 @@ class PKAWVRegressor(_PKAWV, PosteriorRegressor):
         time such as "90s", "15min", "1h", "7d" or "2w": then every call that learns needs
         ``times``, in seconds or datetimes (see `docs/howto/time.md`).
     random_state : int, Generator or None
-    n_jobs : int, optional
-        Threads for long calls, -1 for all cores. Predictions equal those of the sequential pass up
-        to rounding, and do not depend on the number of threads. Not with exact history or a
-        discount.
 
     Examples
     --------
