@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from pronk.core import linalg
 from pronk.core.linalg import (
     GrowingCholesky,
     GrowingRows,
-    PanelledTriangle,
     Workspace,
     add_products,
     cholesky,
-    invert_panels,
     recombined,
     solve_lower,
     solve_one,
@@ -109,17 +106,12 @@ def test_growing_rows_and_workspace():
 
 
 @pytest.mark.parametrize("n", [1, 7, 32, 50, 101])
-def test_rows_by_panels_and_one_by_one(n):
+def test_rows_one_by_one(n):
     rng = np.random.default_rng(n)
     A = rng.normal(size=(n, 2 * n))
     L = np.linalg.cholesky(A @ A.T / n + np.eye(n))
     rows = rng.normal(size=(9, n))
     expected = np.linalg.solve(L, rows.T).T
-    panels = PanelledTriangle(np.asfortranarray(L)).solve_rows(rows.copy())
-    np.testing.assert_allclose(panels, expected, rtol=1e-10, atol=1e-12)
-    slanted = np.tril(np.ones((n, n))) * 1e-6 + np.diag(1e-9 ** np.linspace(0.0, 1.0, n))
-    panels = PanelledTriangle(slanted).solve_rows(rows.copy())  # by BLAS
-    np.testing.assert_allclose(panels @ slanted.T, rows, rtol=1e-6, atol=1e-6)
     room = np.zeros((n + 3, n + 3))
     room[:n, :n] = L
     for row, solved in zip(rows, expected, strict=True):
@@ -151,24 +143,6 @@ def test_a_factor_from_a_file_is_compared_with_its_matrix(n):
         grown.require_of(rows, 0.6)
 
 
-@pytest.mark.parametrize("bad", [0, 1, 2])
-def test_inverted_panels_return_how_far_from_orthogonal_the_worst_is(bad):
-    """Panels of 4, 4 and 2 rows; L and the inverses are given as transposes."""
-    L = np.tril(np.random.default_rng(2).normal(size=(10, 10))) + 3.0 * np.eye(10)
-    L[4 * bad, 4 * bad] = 1e-3
-    out = np.full((10, 4), np.nan)
-    worst = invert_panels(np.ascontiguousarray(L.T), out)
-    panels = [L[rows, rows] for rows in (slice(0, 4), slice(4, 8), slice(8, 10))]
-    inverses = [np.linalg.inv(panel) for panel in panels]
-    for start, inverse in zip((0, 4, 8), inverses, strict=True):
-        n = len(inverse)
-        np.testing.assert_allclose(out[start : start + n, :n], inverse.T, rtol=1e-12, atol=1e-12)
-    assert not out[8:, 2:].any()
-    sizes = [np.abs(p).max() * np.abs(i).max() for p, i in zip(panels, inverses, strict=True)]
-    assert np.argmax(sizes) == bad
-    np.testing.assert_allclose(worst, max(sizes), rtol=1e-12, atol=0)
-
-
 def test_a_retry_reads_the_same_triangle():
     """The upper one of a C-ordered matrix that is not definite in rounding, else the lower one."""
     v = np.array([1.0, 2.0, 3.0])
@@ -179,18 +153,6 @@ def test_a_retry_reads_the_same_triangle():
         with pytest.warns(RuntimeWarning, match="positive definite"):
             L = cholesky(spoiled)
         np.testing.assert_allclose(L @ L.T, A, rtol=0, atol=1e-9)
-
-
-def test_arrays_that_do_not_fit_reach_no_blas():
-    L, rows = np.asfortranarray(np.eye(3)), np.ones((4, 3))
-    with pytest.raises(ValueError, match="do not fit"):
-        linalg.solve_triangle(L, np.ones((4, 2), order="F"))
-    with pytest.raises(ValueError, match="another order"):
-        linalg.solve_triangle(L, np.ones((3, 2)))
-    with pytest.raises(ValueError, match="do not fit"):
-        linalg.add_gram(np.asfortranarray(np.eye(2)), rows)
-    with pytest.raises(ValueError, match="float32"):
-        linalg.lapack_factor(np.asfortranarray(np.eye(3, dtype=np.float32)))
 
 
 def test_outputs_are_mapped_one_to_one():

@@ -11,8 +11,6 @@ from naive.awv import feature_awv
 from naive.ons import ons
 from pronk.core.losses import get_loss
 from pronk.core.state import StateError
-from pronk.newton import engine as curvature
-from pronk.newton import engine as newton
 from pronk.newton.engine import Newton, OnlineNewton, Squared
 
 cuts_of_200 = st.lists(st.integers(1, 199), max_size=8, unique=True).map(sorted)
@@ -74,18 +72,6 @@ def test_the_clip_grows_with_the_labels_seen(step):
     engine = Newton(OnlineNewton(get_loss("squared"), "auto", None), 1.0, 5)
     predictions = in_blocks(engine, Phi, y[:, None], range(step, 300, step))[:, 0]
     np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-08)
-
-
-def test_row_loop_and_block_form_give_the_same(monkeypatch):
-    rng = np.random.default_rng(1)
-    Phi, y = rng.normal(size=(500, 40)), rng.normal(size=(500, 1))
-    for rule in (Squared(True), OnlineNewton(get_loss("squared"), 0.05, 4.0)):
-        block = Newton(rule, 1.0, 40).learn(Phi, y)
-        with monkeypatch.context() as patch:
-            patch.setattr(newton, "SMALL", 1000)
-            patch.setattr(curvature, "SMALL", 1000)
-            rows = Newton(rule, 1.0, 40).learn(Phi, y)
-        np.testing.assert_allclose(rows, block, rtol=0, atol=1e-10)
 
 
 def test_growth_keeps_the_open_block_and_the_past_is_zero_in_the_new_coordinate():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from pronk.core.elementary import cos_sin, exp_scalar
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import (
     GrowingCholesky,
-    PanelledTriangle,
     Workspace,
     solve_each,
     solve_one,
@@ -228,7 +227,6 @@ class Nystrom(Stateful):
         self._used: list[int] = []  # which of the points have a coordinate
         self.points = 0  # points offered so far
         self._memory = Workspace()
-        self._panels: tuple[Array, PanelledTriangle] | None = None  # with the factor's storage
 
     @property
     def size(self) -> int:
@@ -241,12 +239,7 @@ class Nystrom(Stateful):
         """
         out = self._memory.allocate("features", len(K), self.size)
         out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
-        if min(out.shape) < PanelledTriangle.FEWEST:
-            return self._factor.solve_rows(out)
-        held, storage = self._panels, self._factor.storage
-        if held is None or held[0] is not storage:
-            held = self._panels = storage, PanelledTriangle(self._factor.used)
-        return held[1].solve_rows(out)
+        return self._factor.solve_rows(out)
 
     @property
     def factor(self) -> Array:
@@ -276,7 +269,6 @@ class Nystrom(Stateful):
 
         Return its pivot, by which `extend` divides, or None if it depends on the others.
         """
-        self._panels = None
         self.points += 1
         distance = diagonal - phi @ phi
         if distance <= DEPENDENT * diagonal:
@@ -306,7 +298,6 @@ class Nystrom(Stateful):
         )  # fmt: skip
         if uniforms is not None:
             return np.flatnonzero(entered)
-        self._panels = None
         rows = kept[:count]
         self._factor.append_rows(Phi[rows], columns[rows, :count])
         order = np.cumsum(entered) - 1
@@ -343,12 +334,6 @@ class Nystrom(Stateful):
     @used.setter
     def used(self, places: NDArray[np.int64]) -> None:
         self._used = places.tolist()
-
-    def _update_derived(self) -> None:
-        self._panels = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_panels": None}
 
 
 def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:

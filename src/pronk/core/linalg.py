@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_void_p
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from pronk.core.compiling import compiled
@@ -23,88 +21,7 @@ from pronk.core.state import (
     require,
 )
 
-# -- BLAS and LAPACK without Python's lock, so that threads run in parallel ------------------------
-#
-# SciPy's wrappers hold the interpreter's lock for the whole call. These call the same functions
-# through ctypes, which releases the lock, by the addresses that `scipy.linalg.cython_blas` and
-# `cython_lapack` publish. Addresses are looked up once per process and are never cached on disk.
-# Matrices are float64; a lower triangle is in Fortran order.
-
 Array = NDArray[np.float64]
-
-_INT, _REAL = POINTER(c_int), POINTER(c_double)
-_TYPES: dict[str, tuple[Any, ...]] = {
-    "dtrsm": (*[c_char_p] * 4, _INT, _INT, _REAL, c_void_p, _INT, c_void_p, _INT),
-    "dsyrk": (*[c_char_p] * 2, _INT, _INT, _REAL, c_void_p, _INT, _REAL, c_void_p, _INT),
-    "dpotrf": (c_char_p, _INT, c_void_p, _INT, _INT),
-}
-_ONE = c_double(1.0)
-
-
-@cache
-def _function(name: str) -> Any:
-    module = "cython_lapack" if name == "dpotrf" else "cython_blas"
-    address = get_cython_function_address(f"scipy.linalg.{module}", name)
-    return CFUNCTYPE(None, *_TYPES[name])(address)
-
-
-def _size(n: int) -> Any:
-    return byref(c_int(n))
-
-
-def _check(fits: bool, *arrays: Array) -> None:
-    """Raise for arrays of another shape, order or kind: the functions get addresses only."""
-    if not fits or any(array.dtype != np.float64 for array in arrays):
-        given = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
-        raise ValueError(f"BLAS got arrays that do not fit together, or in another order: {given}")
-
-
-def _leading(A: Array) -> tuple[Array, int]:
-    """Return a Fortran-ordered matrix, copied if need be, and the distance of its columns."""
-    if A.strides[0] != A.itemsize or A.strides[1] < A.itemsize * len(A):
-        A = np.asfortranarray(A)
-    return A, max(A.strides[1] // A.itemsize, len(A))
-
-
-def solve_triangle(L: Array, B: Array, *, transposed: bool = False) -> None:
-    """Replace B by L^-1 B, or L^-T B, for a lower triangle L; B is in Fortran order."""
-    _check(L.shape == (len(B), len(B)) and B.flags.f_contiguous, L, B)
-    L, leading = _leading(L)
-    _function("dtrsm")(
-        b"L", b"L", b"T" if transposed else b"N", b"N", _size(len(B)), _size(B.shape[1]),
-        byref(_ONE), L.ctypes.data, _size(leading), B.ctypes.data, _size(len(B)),
-    )  # fmt: skip
-
-
-def add_gram(A: Array, rows: Array) -> None:
-    """Replace A by A + rows' rows on its lower triangle; A in Fortran order, rows in C order."""
-    n, r = rows.shape
-    _check(A.shape == (r, r) and A.flags.f_contiguous and rows.flags.c_contiguous, A, rows)
-    _function("dsyrk")(
-        b"L", b"N", _size(r), _size(n), byref(_ONE), rows.ctypes.data, _size(r), byref(_ONE),
-        A.ctypes.data, _size(r),
-    )  # fmt: skip
-
-
-def lapack_factor(A: Array) -> int:
-    """Replace a Fortran-ordered A by its Cholesky factor, with zeros above the diagonal.
-
-    Return LAPACK's info: 0, or the order of the minor that is not positive definite.
-    """
-    _check(A.shape == (len(A), len(A)) and A.flags.f_contiguous, A)
-    info = c_int(0)
-    _function("dpotrf")(b"L", _size(len(A)), A.ctypes.data, _size(len(A)), byref(info))
-    _clear_upper(A.T)
-    return info.value
-
-
-@compiled
-def _clear_upper(A: Array) -> None:
-    """Set the lower triangle of a C-ordered matrix, the upper one of its transpose, to 0."""
-    for i in range(A.shape[0]):
-        for j in range(i):
-            A[i, j] = 0.0
-
 
 #: Rows of a growing factor that are solved by one triangular call; the rest is matrix products.
 _PANEL = 128
@@ -127,7 +44,7 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
     if out is None:
         out = np.empty(A.shape, order="F")
     np.copyto(out, A if A.flags.f_contiguous else A.T)
-    info = lapack_factor(out)
+    info = dpotrf(out, lower=1, clean=1, overwrite_a=1)[1]
     if not np.isfinite(out[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
         raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
     if info == 0:
@@ -150,20 +67,16 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """Return L^-1 B, or L^-T B, for a lower triangular L; B is (n, k)."""
-    if not len(L):
+    if not B.size:
         return B.copy()
-    solved = np.array(B, order="F")
-    if solved.size:
-        solve_triangle(L, solved, transposed=transposed)
-    return solved
+    return np.asarray(dtrsm(1.0, L, B, lower=1, trans_a=int(transposed)))
 
 
 def solve_rows(L: Array, rows: Array) -> Array:
     """Replace a C-contiguous block of rows by rows L^-T, for a lower triangular L; return it."""
-    if not rows.size:
-        return rows
-    # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
-    solve_triangle(L, rows.T)
+    if rows.size:
+        # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
+        dtrsm(1.0, L, rows.T, lower=1, overwrite_b=1)
     return rows
 
 
@@ -205,9 +118,8 @@ def solve_each(L: Array, rows: Array) -> None:
 
 def add_products(A: Array, rows: Array) -> Array:
     """Add rows' rows to the lower triangle of the Fortran-ordered A, in place; return A."""
-    if not rows.size:
-        return A
-    add_gram(A, np.ascontiguousarray(rows))
+    if rows.size:
+        dsyrk(1.0, np.ascontiguousarray(rows).T, beta=1.0, c=A, lower=1, overwrite_c=1)
     return A
 
 
@@ -478,65 +390,3 @@ def _floored_cholesky(A: Array, floor: float) -> Array:
         L[i, :i] = row
         L[i, i] = np.sqrt(max(A[i, i] - row @ row, least))
     return L
-
-
-# -- a triangle with inverted diagonal panels: many rows are solved by matrix products -----------
-
-
-@compiled(fastmath={"contract"})
-def invert_panels(L: Array, out: Array) -> float:
-    """Invert the diagonal panels of a lower triangle; return the largest max |panel| max |inverse|.
-
-    L (n, n) is given as its transpose; out (n, width) gets the transposed inverses, one below the
-    other.
-    """
-    n, width = len(L), out.shape[1]
-    out[:] = 0.0
-    worst = 1.0
-    for start in range(0, n, width):
-        size = min(width, n - start)
-        largest, inverse = 0.0, 0.0
-        for i in range(size):  # row i of the inverse's transpose
-            row = out[start + i]
-            row[i] = 1.0 / L[start + i, start + i]
-            for k in range(i, size):
-                if k > i:
-                    row[k] /= L[start + k, start + k]
-                for j in range(k + 1, size):
-                    row[j] -= L[start + k, start + j] * row[k]
-            for k in range(i, size):
-                largest = max(largest, abs(L[start + i, start + k]))
-                inverse = max(inverse, abs(row[k]))
-        worst = max(worst, largest * inverse)
-    return worst
-
-
-class PanelledTriangle:
-    """A lower triangle with inverted diagonal panels: many rows are solved by matrix products.
-
-    Where a panel is far from orthogonal its inverse would cost digits; then BLAS solves the rows.
-    """
-
-    WIDTH = 32
-    #: Fewest rows, and columns, for which it is faster.
-    FEWEST = 48
-    #: Largest max |panel| max |inverse|.
-    SAFE = 1e5
-
-    def __init__(self, L: Array) -> None:
-        self._L = np.asfortranarray(L)
-        self._inverses = np.empty((len(L), self.WIDTH))
-        self._safe = invert_panels(self._L.T, self._inverses) <= self.SAFE
-
-    def solve_rows(self, rows: Array) -> Array:
-        """Replace a C-contiguous block of rows by rows L^-T; return it."""
-        if not self._safe:
-            return solve_rows(self._L, rows)
-        n = len(self._L)
-        for start in range(0, n, self.WIDTH):
-            stop = min(start + self.WIDTH, n)
-            part = rows[:, start:stop]
-            if start:
-                part = part - rows[:, :start] @ self._L[start:stop, :start].T
-            np.matmul(part, self._inverses[start:stop, : stop - start], out=rows[:, start:stop])
-        return rows

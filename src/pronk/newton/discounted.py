@@ -45,7 +45,9 @@ against a sequence of functions.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,37 +80,10 @@ LONGEST_GAP = 0.95
 BOUND, ONES = 3, 4
 
 
-def discounts_of(
-    weights: Array | None, n: int, discount: float, half_life: float | None, last: float | None
-) -> tuple[Array, Array | None]:
-    """Return the discounts (n,) of rows and their weights; None: all are 1.
-
-    With a ``half_life`` the columns of ``weights`` (n, 2) are weights and times in seconds, and
-    ``last`` is the time of the row before, None for the first row.
-    """
-    if half_life is None or weights is None or not n:
-        return np.full(n, discount), weights if half_life is None else None
-    times = weights[:, 1]
-    before = np.concatenate(([times[0] if last is None else last], times[:-1]))
-    gaps = np.clip((times - before) / half_life, 0.0, LONGEST_GAP)
-    own = weights[:, 0]
-    return np.asarray(0.5**gaps), None if (own == 1.0).all() else own
-
-
-def rows_until_faded(kept: Array, opened: int) -> int | None:
-    """Return after how many of the next rows the regulariser is to be put back; None: later.
-
-    ``kept`` (n,) is the share of the block's sums that is left after each row, of a block with
-    ``opened`` rows before.
-    """
-    faded = np.flatnonzero((kept < FADED) & (opened + 1 + np.arange(len(kept)) >= FEWEST_ROWS))
-    return int(faded[0]) + 1 if len(faded) else None
-
-
 def put_back_rows(size: int, discount: float) -> int:
     """Return after how many rows the regulariser is put back, in a space of that size.
 
-    Without a common discount (NaN) at most so many; see `rows_until_faded`.
+    Without a common discount (NaN) at most so many; see `Forgetting`.
     """
     if size <= EXACT_SIZE:
         return 1
@@ -231,37 +206,80 @@ def discounted_rows(
             A[i, i] += (1.0 - discount) * alpha
 
 
-class DiscountedForecaster(Newton):
+class Forgetting:
+    """The discounts of rows: one number, or with a half-life in seconds those of their times.
+
+    A subclass has ``kept``, the share of the sums that is left since the regulariser was put back,
+    and ``open_room``, the rows after which it is put back at the latest.
+    """
+
+    def _set_discount(self, discount: float, half_life: float | None) -> None:
+        self.discount = discount if half_life is None else float("nan")
+        self.half_life, self._time = half_life, np.zeros(1)
+
+    @property
+    def time(self: Any) -> float | None:
+        """Time of the last row in seconds; None before the first, or without a half-life."""
+        known = self.half_life is not None and self._ledger[ROWS].any()
+        return float(self._time[0]) if known else None
+
+    def _discounts_of(self: Any, weights: Array | None, n: int) -> tuple[Array, Array | None]:
+        """Return the discounts (n,) of the next rows and their weights; None: all are 1.
+
+        With a half-life the columns of ``weights`` (n, 2) are weights and times in seconds.
+        """
+        if self.half_life is None or weights is None or not n:
+            return np.full(n, self.discount), weights if self.half_life is None else None
+        own, times, last = weights[:, 0], weights[:, 1], self.time
+        before = np.concatenate(([times[0] if last is None else last], times[:-1]))
+        self._time = times[-1:].copy()
+        gaps = np.clip((times - before) / self.half_life, 0.0, LONGEST_GAP)
+        return np.asarray(0.5**gaps), None if (own == 1.0).all() else own
+
+    def _pieces(self: Any, discounts: Array) -> Iterator[tuple[slice, Array, bool]]:
+        """Cut rows with these discounts at the ends of blocks.
+
+        Yield the rows of a piece, the share of the sums that is left after each of them, and
+        whether the regulariser is to be put back after the last one.
+        """
+        start = 0
+        while start < len(discounts):
+            room = self.open_room
+            kept: Array = self.kept * np.cumprod(discounts[start : start + room])
+            if self.half_life is not None:
+                rows = self._open + 1 + np.arange(len(kept))
+                faded = np.flatnonzero((kept < FADED) & (rows >= FEWEST_ROWS))
+                room = min(room, int(faded[0]) + 1) if len(faded) else room
+            kept = kept[:room]
+            yield slice(start, start + len(kept)), kept, len(kept) == room
+            start += len(kept)
+
+
+class DiscountedForecaster(Forgetting, Newton):
     """Ridge or AWV of the definition above, in R^r; any number of outputs.
 
-    With a ``half_life`` in seconds, `learn` gets weights and times (`discounts_of`).
+    With a ``half_life`` in seconds, `learn` gets weights and times.
     """
 
     def __init__(
         self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float,
         half_life: float | None = None,
     ) -> None:  # fmt: skip
-        self.discount = discount if half_life is None else float("nan")
-        self.half_life = half_life
-        self._terms, self._time = np.empty(0), np.zeros(1)
+        self._set_discount(discount, half_life)
         Newton.__init__(self, PuttingBack(anticipate, self.discount), alpha, size, outputs)
-
-    @property
-    def time(self) -> float | None:
-        """Time of the last row in seconds; None before the first, or without a half-life."""
-        known = self.half_life is not None and self._ledger[ROWS].any()
-        return float(self._time[0]) if known else None
 
     def _make_block(self, rows: int) -> None:
         super()._make_block(rows)
         #: Share of the sums at the block's start that is left after each open row.
         self._kept = np.ones(rows)
 
+    @property
+    def kept(self) -> float:
+        return float(self._kept[self._open - 1]) if self._open else 1.0
+
     def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row; in small spaces by the compiled loop of the definition."""
-        discounts, own = discounts_of(weights, len(Phi), self.discount, self.half_life, self.time)
-        if self.half_life is not None and weights is not None and len(weights):
-            self._time = weights[-1:, 1].copy()
+        discounts, own = self._discounts_of(weights, len(Phi))
         if own is None:
             return self._learn_discounted(Phi, Y, discounts)
         roots = np.sqrt(own)[:, None]
@@ -270,20 +288,26 @@ class DiscountedForecaster(Newton):
     def _learn_discounted(self, Phi: Array, Y: Array, discounts: Array) -> Array:
         if self._length == 1 and self.size <= COMPILED_SIZE:
             return self._learn_small(Phi, Y, discounts)
-        out, start = np.empty((len(Phi), self.outputs)), 0
-        while start < len(Phi):
-            stop, due = min(len(Phi), start + self.open_room), None
-            kept = np.asarray(self._kept_by_open_rows * np.cumprod(discounts[start:stop]), float)
-            if self.half_life is not None:
-                due = rows_until_faded(kept, self._open)
-                stop = stop if due is None else start + due
-            rows, opened = slice(start, stop), self._open
-            self._kept[opened : opened + stop - start] = kept[: stop - start]
-            self._append(Phi[rows], Y[rows], out[rows])
-            if due is not None:
-                self.settle()
-            start = stop
+        out = np.empty((len(Phi), self.outputs))
+        for rows, kept, ends in self._pieces(discounts):
+            self._learn_piece(Phi[rows], Y[rows], kept, discounts[rows], out[rows])
+            if ends:
+                self._close_block()
         return out
+
+    def _learn_piece(self, Phi: Array, Y: Array, kept: Array, discounts: Array, out: Array) -> None:
+        """Append rows to the open block; row s has the weight discount^-s."""
+        new, anticipate = slice(self._open, self._open + len(Phi)), self.rule.anticipate
+        self._kept[new] = kept
+        roots = kept[:, None] ** -0.5
+        self._append(Phi * roots, Y * roots, out)
+        kappa = self._kappa[new]  # 1 / (1 + q / discount)
+        if anticipate:
+            # p = f / (1 + q),  1 + q = 1 + discount (1 / kappa - 1)
+            out /= (kappa + discounts * (1.0 - kappa))[:, None]
+        out /= roots
+        terms = bound_terms(kappa, discounts, anticipate)
+        account_discounted(out, Y, terms, discounts, anticipate, self._ledger)
 
     def _learn_small(self, Phi: Array, Y: Array, discounts: Array) -> Array:
         A, b = np.ascontiguousarray(np.tril(self._A)), self._b.copy()
@@ -302,54 +326,19 @@ class DiscountedForecaster(Newton):
         return out
 
     def _add_open_rows(self) -> None:
-        kept = self._kept_by_open_rows
+        kept = self.kept
         super()._add_open_rows()
         self._A *= kept
         self._b *= kept
         self._A[np.diag_indices(self.size)] += (1.0 - kept) * self.alpha
 
-    @property
-    def _kept_by_open_rows(self) -> float:
-        return float(self._kept[self._open - 1]) if self._open else 1.0
-
-    def _row_discounts(self, count: int) -> Array:
-        """Return the discounts of rows that are appended to the open block."""
-        kept = self._kept[self._open : self._open + count]
-        return np.asarray(kept / np.concatenate(([self._kept_by_open_rows], kept[:-1])))
-
-    # Row s of a block has the weight discount^-s, so that its kappa is 1 / (1 + q / discount).
-
-    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
-        discounts = self._row_discounts(len(Phi))
-        roots = self._kept[self._open : self._open + len(Phi), None] ** -0.5
-        super()._append(Phi * roots, Y * roots, out)
-        out /= roots
-        account_discounted(out, Y, self._terms, discounts, self.rule.anticipate, self._ledger)
-
-    def _account(self, out: Array, Y: Array) -> None:
-        """Do nothing: `_append` has added the rows."""
-
-    def _weigh_anticipation(self, out: Array) -> None:
-        """Turn f kappa into f / (1 + q) and keep the terms of the bound of the rows."""
-        kappa = self._kappa[self._open : self._open + len(out)]
-        discounts = self._row_discounts(len(out))
-        self._terms = bound_terms(kappa, discounts, self.rule.anticipate)
-        if self.rule.anticipate:
-            # 1 + q = 1 + discount (1 / kappa - 1)
-            out /= (kappa + discounts * (1.0 - kappa))[:, None]
-
-    def predict(self, Phi: Array) -> Array:
-        """Return the prediction of each row if it came next; changes nothing."""
-        F = Phi @ self.weights
-        return np.asarray(F / (1.0 + self._q(Phi)[:, None])) if self.rule.anticipate else F
-
-    def _q(self, Phi: Array) -> Array:
-        """Return phi'A^-1 phi of rows that may come next, whose open block's A is scaled."""
-        return self.leverage(Phi) / self._kept_by_open_rows
+    def leverage(self, Phi: Array) -> Array:
+        """Return q of rows that may come next; the A of an open block is scaled."""
+        return super().leverage(Phi) / self.kept
 
     def _least(self) -> tuple[Array, Array]:
         """Return V_T and its penalty, per output."""
-        kept, t = self._kept_by_open_rows, self._open
+        kept, t = self.kept, self._open
         b = kept * (self._b + self._Phi[:t].T @ self._target[:t])
         least = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, b)
         penalty = kept * self.alpha * np.einsum("io,io->o", self.weights, self.weights)
@@ -370,12 +359,6 @@ class DiscountedForecaster(Newton):
         rows = self._ledger[ONES]
         return np.where(rows > 0.0, self._least()[0] / np.maximum(rows, 1e-300), np.nan)
 
-    def deviation(self, Phi: Array, diagonal: Array) -> Array:
-        """Return the standard deviation of y, as `Newton.deviation`."""
-        missed = np.maximum(diagonal - np.einsum("ij,ij->i", Phi, Phi), 0.0)
-        factor = 1.0 + self._q(Phi) + missed / self.alpha
-        return np.sqrt(factor[:, None] * self.noise_variance())
-
     STATE = (  # type: ignore[assignment]
         *Newton.STATE,
         OpenRows("kept", ("open",), low=0.0, high=1.0),
@@ -390,7 +373,7 @@ class DiscountedForecaster(Newton):
         self._kept[: self._open] = kept[: self._open]
 
 
-class DiscountedSpan(ExactSpan):
+class DiscountedSpan(Forgetting, ExactSpan):
     """Kernel ridge or Kernel-AWV of the definition above: all points, any number of outputs.
 
     The roots of the rows' weights, those of the discount among them, are in ``_roots``.
@@ -400,9 +383,8 @@ class DiscountedSpan(ExactSpan):
         self, kernel: Kernel, alpha: float, anticipate: bool, columns: int, outputs: int,
         discount: float, half_life: float | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(kernel, alpha, anticipate, columns, outputs)
-        self.discount = discount if half_life is None else float("nan")
-        self.half_life, self._time = half_life, np.zeros(1)
+        ExactSpan.__init__(self, kernel, alpha, anticipate, columns, outputs)
+        self._set_discount(discount, half_life)
         self._roots = np.empty(0)
         self._open = 0  # rows since the regulariser was put back
         self._kept = 1.0  # share of the sums that is left since then
@@ -411,34 +393,24 @@ class DiscountedSpan(ExactSpan):
         self._row_discounts = np.empty(0)
 
     @property
-    def time(self) -> float | None:
-        """Time of the last row in seconds; None before the first, or without a half-life."""
-        known = self.half_life is not None and self._points.size
-        return float(self._time[0]) if known else None
+    def kept(self) -> float:
+        return self._kept
+
+    @property
+    def open_room(self) -> int:
+        return self._length - self._open
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
-        discounts, own = discounts_of(weights, len(X), self.discount, self.half_life, self.time)
-        if self.half_life is not None and weights is not None and len(weights):
-            self._time = weights[-1:, 1].copy()
+        discounts, own = self._discounts_of(weights, len(X))
         given = np.ones(len(X)) if own is None else np.sqrt(own)
-        parts, start = [], 0
-        while start < len(X):
-            stop, due = min(len(X), start + self._length - self._open), None
-            kept = np.asarray(self._kept * np.cumprod(discounts[start:stop]), float)
-            if self.half_life is not None:
-                due = rows_until_faded(kept, self._open)
-                stop = stop if due is None else start + due
-            rows, count = slice(start, stop), stop - start
-            ages: Array = np.asarray(kept[:count] ** -0.5)
-            self._row_discounts = discounts[rows]
-            self._ages = ages[:, None]
-            P = self._learn_block(X[rows], Y[rows], given[rows] * ages)
-            parts.append(P)
-            self._open, self._kept = self._open + count, float(kept[count - 1])
-            if self._open == self._length or due is not None:
+        parts = []
+        for rows, kept, ends in self._pieces(discounts):
+            self._row_discounts, self._ages = discounts[rows], kept[:, None] ** -0.5
+            parts.append(self._learn_block(X[rows], Y[rows], given[rows] * self._ages[:, 0]))
+            self._open, self._kept = self._open + len(kept), float(kept[-1])
+            if ends:
                 self._put_back()
-            start = stop
         return np.concatenate(parts)
 
     def _finish(self, F: Array, Y: Array, kappa: Array) -> Array:
@@ -470,12 +442,12 @@ class DiscountedSpan(ExactSpan):
         """Return q of rows that may come next; until the next `_put_back` the rows are scaled."""
         return super()._leverage(X, K) / self._kept
 
-    def deviation(self, X: Array) -> Array:
-        """Return the standard deviation of y, as `ExactSpan.deviation`, from discounted sums."""
-        U, rows = self._U.values, self._ledger[ONES]
-        noise = self._kept * self.alpha * np.einsum("io,io->o", U, U) / rows
-        q = self._leverage(X, self._values(X))
-        return np.sqrt((1.0 + q)[:, None] * noise)
+    def noise_variance(self) -> Array:
+        """Return sigma^2 (outputs,), with discounted sums of squares and of rows."""
+        U = self._U.values
+        return np.asarray(
+            self._kept * self.alpha * np.einsum("io,io->o", U, U) / self._ledger[ONES]
+        )
 
     def certificate(self, output: int = 0) -> Certificate:
         """Return the discounted regret so far against the best function of the whole RKHS."""

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
 from pronk.core.linalg import (
-    PanelledTriangle,
     Workspace,
     add_products,
     bordered,
@@ -60,12 +59,8 @@ from pronk.newton.recurrence import Open
 
 Array = NDArray[np.float64]
 
-#: Up to this many features the compiled row loop is faster for any call (benchmarks/bench_newton).
-SMALL = 16
 #: No rule has longer blocks.
 LONGEST_BLOCK = 1024
-#: Calls up to this many rows use the compiled row loop; longer ones BLAS.
-SHORT_CALL = 4
 
 # -- rules: what a row adds to the sums -------------------------------------------------------
 
@@ -82,7 +77,7 @@ class Squared:
 
     def block_rows(self, r: int) -> int:
         """Return the measured best length: a factor costs r^3 / 3B per row, the triangle B r."""
-        return 40 if r <= SMALL else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
+        return 40 if r <= 16 else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
 
     def as_array(self) -> Array:
         """Return nothing: the compiled rows need only ``anticipate``."""
@@ -148,41 +143,6 @@ class AIOLI:
 
 
 Curvature = Squared | OnlineNewton | AIOLI
-
-
-# -- many rows at once through the triangle of the open block, by BLAS and LAPACK ---------------
-
-
-def squared_block(G: Array, F: Array, Y: Array, t: int, block: Open, memory: Workspace) -> Array:
-    """Append m rows to a block with t open ones under squared loss; return ridge predictions.
-
-    G (m, t + m) holds their products z_t'z_s with the open rows and each other, F (m, outputs) the
-    predictions from the start of the block, Y (m, outputs) the targets. c = 1 throughout, so LAPACK
-    computes R: with C C' = I + G - R kappa R' over the older rows,
-
-        1 + q_t = C_tt^2,  T = C diag(C)^-1,  and the errors f - y solve T (f - y) = f_old - y.
-    """
-    m = len(F)
-    own = slice(t, t + m)
-    corner = G if t == 0 else np.ascontiguousarray(G[:, t:])
-    if t:
-        # f -= R step,  G -= R kappa R',  T = R kappa, over the older open rows
-        R = through_open(G[:, :t], block.upper)
-        F = F - R @ block.step[:t]
-        scaled = R * block.kappa[:t]
-        corner -= scaled @ R.T
-        block.upper[:t, own] = scaled.T
-    # C C' = I + G
-    corner.flat[:: m + 1] += 1.0
-    C = cholesky(corner, "block matrix I + G", memory.allocate("C", m, m).T)
-    # f - y = diag(C) C^-1 (f_old - y)
-    root = np.diag(C)
-    errors = root[:, None] * solve_lower(C, F - Y)
-    # T = C diag(C)^-1,  kappa = 1 / (1 + q) = C_tt^-2,  step = (f - y) kappa
-    np.divide(C.T, root[:, None], out=block.upper[own, own])
-    block.kappa[own] = root**-2
-    block.step[own] = errors * block.kappa[own, None]
-    return np.asarray(Y + errors)
 
 
 def through_open(G: Array, upper: Array) -> Array:
@@ -256,7 +216,6 @@ class Newton(Stateful):
         self.outputs = outputs
         self._Phi = np.empty((0, 0))
         self._memory = Workspace()
-        self._panels: tuple[Array, PanelledTriangle] | None = None
         self._rule = rule.as_array()
         self._running = np.array([rule.clip or 0.0, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
         self._ledger = new_ledger(outputs)
@@ -310,79 +269,39 @@ class Newton(Stateful):
         out = np.empty((len(Phi), self.outputs))
         start = 0
         while start < len(Phi):
-            stop = min(len(Phi), start + len(self._kappa) - self._open)
+            stop = min(len(Phi), start + self.open_room)
             rows = slice(start, stop)
             given = () if weights is None else (weights[rows],)
             self._append(Phi[rows], Y[rows], out[rows], *given)
+            if not self.open_room:
+                self._close_block()
             start = stop
-        self._account(out, Y)
+        account(out, Y, self._ledger)
         return out
 
-    def _account(self, out: Array, Y: Array) -> None:
-        """Add rows with their predictions and targets to the ledger."""
-        account(out, Y, self._ledger)
-
     def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
+        """Predict then learn rows that fit in the open block."""
         t, m = self._open, len(Phi)
         self._Phi[t : t + m] = Phi
-        Phi = self._Phi[t : t + m]
-        if m <= SHORT_CALL or self.size <= SMALL:
-            self._append_rows(Phi, Y, out, weights)
+        # z = L^-1 phi, then G[t, s] = z_t'z_s and f0_t = z_t'beta
+        Z = self._Z[t : t + m]
+        Z[:] = Phi
+        solve_rows(self._L, Z)
+        F = Z @ self._beta
+        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.allocate("G", m, t + m))
+        batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
+        if self.rule.unit:
+            self._target[t : t + m] = Y
+            recurrence.squared_rows(G, F, batch, t, self.rule.anticipate, self._block)
         else:
-            self._append_block(Phi, Y, out, weights)
-        self._weigh_anticipation(out)
+            recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
         self._weights = None
         self._open = t + m
-        if self._open == len(self._kappa):
-            self._close_block()
-
-    def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
-        t, rule = self._open, self.rule
-        batch, block = recurrence.Batch(Y, _ones_or(weights, Y), out), self._block
-        if rule.unit:
-            self._target[t : t + len(Phi)] = Y
-            recurrence.squared_rows_from_features(
-                Phi, batch, t, rule.anticipate, self._L.T, self._beta, self._Z, block
-            )
-        else:
-            recurrence.newton_rows_from_features(
-                Phi, batch, t, self._rule, self._running, self._L.T, self._beta, self._Z, block
-            )
-
-    def _weigh_anticipation(self, out: Array) -> None:
-        """Change the predictions of new rows, not yet counted as open, where a row's weight in its
-        own prediction is another than in the sums.
-        """
 
     @property
     def _block(self) -> recurrence.Open:
         """The open block as the compiled rows read it."""
         return recurrence.Open(self._upper, self._kappa, self._step, self._curvature, self._target)
-
-    def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
-        t, m, rule = self._open, len(Phi), self.rule
-        Z = self._Z[t : t + m]
-        Z[:] = Phi
-        self._solve_rows(Z)
-        F = Z @ self._beta
-        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.allocate("G", m, t + m))
-        if rule.unit:
-            self._target[t : t + m] = Y
-            F = squared_block(G, F, Y, t, self._block, self._memory)
-            out[:] = F * self._kappa[t : t + m, None] if rule.anticipate else F
-        else:
-            batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
-            recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
-
-    def _solve_rows(self, Z: Array) -> None:
-        """Replace each row by L^-1 of it; many rows by panels, which are cached for the block."""
-        if min(Z.shape) < PanelledTriangle.FEWEST:
-            solve_rows(self._L, Z)
-            return
-        held = self._panels
-        if held is None or held[0] is not self._beta:  # replaced whenever L is
-            held = self._panels = self._beta, PanelledTriangle(self._L)
-        held[1].solve_rows(Z)
 
     def _close_block(self) -> None:
         """Add the open rows to the sums, factor A and open a new block."""
@@ -670,9 +589,6 @@ class Newton(Stateful):
             require_solved("beta", self._L, self._beta, self._b)
             require_solved("Z", self._L, self._Z[:t].T, self._Phi[:t].T)
         require_open_rows(self._block, self._Z, t)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_panels": None}  # copies make their own
 
     def _update_derived(self) -> None:
         self._weights = None

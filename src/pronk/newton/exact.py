@@ -128,17 +128,23 @@ class ExactSpan(Stateful):
         rest = np.maximum(self.kernel.diagonal(X) - np.einsum("ij,ij->j", V, V), 0.0)
         return np.asarray(rest / self.alpha)
 
+    def noise_variance(self) -> Array:
+        """Return sigma^2 = alpha |U|^2 / rows, (outputs,).
+
+        It is the maximum likelihood estimate for a Gaussian process whose noise is alpha times its
+        signal variance.
+        """
+        U = self._U.values
+        return np.asarray(self.alpha * np.einsum("io,io->o", U, U) / len(U))
+
     def deviation(self, X: Array) -> Array:
         """Return the standard deviation of y (n, outputs) at rows that may come next.
 
-        Its square is sigma^2 (1 + q), sigma^2 = alpha |U|^2 / rows: the maximum likelihood estimate
-        for a Gaussian process whose noise is alpha times its signal variance.
+        Its square is sigma^2 (1 + q).
         """
-        U = self._U.values
-        noise = self.alpha * np.einsum("io,io->o", U, U) / len(U)
         blocks = [X[i : i + BLOCK] for i in range(0, len(X), BLOCK)]
         q = np.concatenate([self._leverage(block, self._values(block)) for block in blocks])
-        return np.sqrt((1.0 + q)[:, None] * noise)
+        return np.sqrt((1.0 + q)[:, None] * self.noise_variance())
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by linear combinations of them."""

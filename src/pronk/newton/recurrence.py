@@ -1,8 +1,8 @@
 """The compiled loop of the second-order learners: rows of one block, predicted then learned.
 
-`newton_rows_from_features` is the loop of PROS-N-KONS, CON-KONS, B-KONS and NONS-ALD (online Newton
-step, `newton_row`) and of AIOLI (`aioli_row`), `squared_rows_from_features` that of PKAWV and PKRR
-(AWV and ridge forecasters), `sketched_rows` that of Sketched-KONS. All share one recurrence over
+`newton_rows` is the loop of PROS-N-KONS, CON-KONS, B-KONS, NONS-ALD and KONS (online Newton step,
+`newton_row`) and of AIOLI (`aioli_row`), `squared_rows` that of PKAWV and PKRR (AWV and ridge
+forecasters), `sketched_rows` that of Sketched-KONS. All share one recurrence over
 scalars and rows of a small triangle. With the features phi_t (r,) of row t,
 A_t = A_{t-1} + c_t phi_t phi_t' and b_t = b_{t-1} + e_t phi_t,
 
@@ -67,35 +67,6 @@ class Batch(NamedTuple):
 
 
 # -- steps of one row --------------------------------------------------------------------------
-
-
-@compiled(fastmath={"contract"})
-def solve_row(upper: Array, z: Array) -> None:
-    """Replace z (r,) by L^-1 z; ``upper`` (r, r) is L', whose rows are the columns of L.
-
-    Eight columns at a time, so that z is read and written once for eight of them.
-    """
-    n = z.size
-    whole = n - n % 8
-    for i in range(0, whole, 8):
-        # z_k = (z_k - sum_{j<k} L_kj z_j) / L_kk for the eight rows k of the diagonal block
-        for k in range(i, i + 8):
-            z[k] /= upper[k, k]
-            for j in range(k + 1, i + 8):
-                z[j] -= upper[k, j] * z[k]
-        # z_j -= sum_k L_jk z_k for the rows j below, over the eight columns k
-        a, b, c, d = upper[i], upper[i + 1], upper[i + 2], upper[i + 3]
-        e, f, g, h = upper[i + 4], upper[i + 5], upper[i + 6], upper[i + 7]
-        s, t, u, v = z[i], z[i + 1], z[i + 2], z[i + 3]
-        w, x, y, last = z[i + 4], z[i + 5], z[i + 6], z[i + 7]
-        for j in range(i + 8, n):
-            first = a[j] * s + b[j] * t + c[j] * u + d[j] * v
-            z[j] -= first + (e[j] * w + f[j] * x + g[j] * y + h[j] * last)
-    # The same for the columns that are left, one by one.
-    for i in range(whole, n):
-        z[i] /= upper[i, i]
-        for j in range(i + 1, n):
-            z[j] -= upper[i, j] * z[i]
 
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
@@ -170,26 +141,15 @@ def squared_row(
         out[o] = f[o] * kappa[t] if anticipate else f[o]
 
 
-@compiled(fastmath={"contract"}, unroll=False)
-def squared_rows_from_features(
-    Phi: Array, batch: Batch, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
-    block: Open,
-) -> None:  # fmt: skip
+@compiled(fastmath={"contract"})
+def squared_rows(G: Array, F: Array, batch: Batch, t: int, anticipate: bool, block: Open) -> None:
     """Predict then learn rows t, t + 1, ... of the block by the ridge or AWV forecaster.
 
-    Phi is (m, r), ``factor`` L' (r, r), beta (r, outputs), Z (B, r). Row by row, with no BLAS call,
-    for short calls; longer ones go through LAPACK (`engine.squared_block`).
+    G (m, t + m) and F (m, outputs) hold their rows of G and their f0, and are overwritten.
     """
-    g = np.empty(block.upper.shape[0])
-    f = np.empty(batch.Y.shape[1])
-    for i in range(len(Phi)):
-        # z = L^-1 phi, then G[t, :] and f0_t, then q_t and f_t
-        for j in range(Phi.shape[1]):
-            Z[t + i, j] = Phi[i, j]
-        solve_row(factor, Z[t + i])
-        border_row(Z[t + i], Z, t + i, beta, g, f)
-        q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
-        squared_row(q, f, batch.Y[i], t + i, anticipate, block.kappa, block.step, batch.out[i])
+    for i in range(len(F)):
+        q = eliminate(G[i], t + i, block.upper, block.kappa, block.step, F[i])
+        squared_row(q, F[i], batch.Y[i], t + i, anticipate, block.kappa, block.step, batch.out[i])
 
 
 @compiled(fastmath={"contract"})
@@ -391,31 +351,6 @@ def newton_rows(
         q = eliminate(G[i], t + i, block.upper, block.kappa, block.step, F[i])
         batch.out[i, 0] = curved_row(
             q, F[i, 0], batch.Y[i, 0], batch.weights[i], t + i, rule, running, block
-        )
-
-
-@compiled(fastmath={"contract"})
-def newton_rows_from_features(
-    Phi: Array, batch: Batch, t: int, rule: Array, running: Array, factor: Array, beta: Array,
-    Z: Array, block: Open,
-) -> None:  # fmt: skip
-    """Predict then learn rows t, t + 1, ... by the rule's step, from their features.
-
-    This is the compiled loop of PROS-N-KONS and AIOLI. Phi is (m, r), ``factor`` L' (r, r), beta
-    (r, 1) and Z (B, r). Row by row, with no BLAS call, for short calls; for longer ones BLAS
-    computes G and f0 (`newton_rows`).
-    """
-    g = np.empty(block.upper.shape[0])
-    f = np.empty(1)
-    for i in range(len(Phi)):
-        # z = L^-1 phi, then G[t, :] and f0_t, then q_t and f_t
-        for j in range(Phi.shape[1]):
-            Z[t + i, j] = Phi[i, j]
-        solve_row(factor, Z[t + i])
-        border_row(Z[t + i], Z, t + i, beta, g, f)
-        q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
-        batch.out[i, 0] = curved_row(
-            q, f[0], batch.Y[i, 0], batch.weights[i], t + i, rule, running, block
         )
 
 
