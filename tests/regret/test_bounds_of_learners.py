@@ -16,7 +16,6 @@ from pronk.regret import (
     pa_mistake_bound,
     pa_squared_loss_bound,
 )
-from pronk.regret.hindsight import best_within_clip
 from pronk.regret.measured import kernel_awv_penalised_regret
 
 RNG = np.random.default_rng(0)
@@ -71,7 +70,7 @@ def test_features_that_are_too_few_for_a_bound():
 
 def test_invalid_calls_raise():
     with pytest.raises(ValueError, match="clip must be positive"):
-        best_within_clip(X, Y, 0.0, KERNEL)
+        BEST.within(0.0)
     with pytest.raises(ValueError, match="X must have two dimensions"):
         BEST.predict(X[:, 0])
     with pytest.raises(ValueError, match="alpha must be a positive finite number"):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from naive import features, losses, regret
 from pronk import Gaussian, Laplacian
 from pronk.core.losses import LOSSES
-from pronk.regret import best_in_hindsight, best_in_span, best_with_features, best_within_clip
+from pronk.regret import best_in_hindsight, best_in_span, best_with_features
 
 KINKED = ["hinge", "absolute", "epsilon_insensitive"]
 SMOOTH = [name for name in LOSSES if name not in KINKED]
@@ -140,34 +140,6 @@ def test_the_clipped_comparator_stays_in_the_clip():
     assert clipped.norm2 == pytest.approx(scale**2 * best.norm2)
     assert clipped.loss == pytest.approx(np.sum((clipped.predictions - 3 * y) ** 2))
     assert best.within(100.0) is best
-
-
-@pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("clip", [0.3, 1.0, 50.0])
-def test_the_best_within_a_clip(loss, clip):
-    """Between the unconstrained minimum and the scaled function, inside, and SLSQP's answer."""
-    X, y = stream(loss, n=30, seed=8)
-    args = (X, y, Gaussian(0.5), loss, 0.05)
-    free = best_in_hindsight(*args, clip=clip)
-    best = best_within_clip(X, y, clip, Gaussian(0.5), loss, 0.05)
-    scale = LOSSES[loss].value(np.zeros(len(y)), y).sum()
-    assert np.abs(best.predictions).max() <= clip and best.gap <= 2e-8 * scale
-    assert free.penalised - 1e-6 <= best.penalised <= free.clipped.penalised + 1e-6
-    F = features.root(Gaussian(0.5)(X, X))
-    other = minimize(
-        objective(loss, F, y, 0.05),
-        np.zeros(30),
-        constraints={"type": "ineq", "fun": lambda w: clip**2 - (F @ w) ** 2},
-        method="SLSQP",
-        options={"ftol": 1e-12, "maxiter": 300},
-    )
-    assert best.penalised == pytest.approx(other.fun, rel=1e-4)
-
-
-def test_no_best_within_a_clip_for_losses_with_kinks():
-    X, y = stream("hinge")
-    with pytest.raises(ValueError, match="derivative"):
-        best_within_clip(X, y, 1.0, loss="hinge")
 
 
 def test_separable_labels_with_hardly_any_penalty_give_a_warning_at_most():

@@ -46,7 +46,6 @@ from pronk.regret.hindsight import (
     best_in_hindsight,
     best_in_span,
     best_with_features,
-    best_within_clip,
 )
 from pronk.regret.measured import (
     Regret,
@@ -67,7 +66,6 @@ __all__ = [
     "best_in_hindsight",
     "best_in_span",
     "best_with_features",
-    "best_within_clip",
     "bound_for",
     "cumulative_regret",
     "dimension_chain",

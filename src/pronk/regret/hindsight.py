@@ -34,7 +34,7 @@ from pronk.core.kernels import Kernel, get_kernel
 from pronk.core.losses import Loss, get_loss
 from pronk.core.runtime import limited
 from pronk.newton.spaces import FixedPoints
-from pronk.regret.solvers import FeatureSpace, KernelSpace, Space, minimise, minimise_within
+from pronk.regret.solvers import FeatureSpace, KernelSpace, Space, minimise
 
 Array = NDArray[np.float64]
 
@@ -71,8 +71,8 @@ class Best:
         """Return the function scaled down so that |f(x_t)| <= clip on all its rows.
 
         The regret bounds of the online Newton papers compare with functions whose predictions lie
-        in [-clip, clip]. The scaled function is one of them but not the best (see
-        `best_within_clip`); its ``gap`` is unknown (NaN) if it was scaled.
+        in [-clip, clip]. The scaled function is one of them but not the best; its ``gap`` is
+        unknown (NaN) if it was scaled.
         """
         if not clip > 0:
             raise ValueError(f"clip must be positive, got {clip!r}")
@@ -158,42 +158,17 @@ def best_with_features(
     return _best(FeatureSpace(Phi, _positive(alpha)), y, loss, clip, None)
 
 
-@limited
-def best_within_clip(
-    X: ArrayLike,
-    y: ArrayLike,
-    clip: float,
-    kernel: Any = "gaussian",
-    loss: str | Loss = "squared",
-    alpha: float = 1.0,
-) -> Best:
-    """Return the best function of the RKHS among those with |f(x_t)| <= clip on all rows.
-
-    This is the comparator class of the online Newton papers; `Best.within` only scales a function
-    into it. The loss must have a derivative; the method is an interior-point method.
-    """
-    if not clip > 0:
-        raise ValueError(f"clip must be positive, got {clip!r}")
-    X, y = _rows(X, y)
-    k = get_kernel(kernel)
-    return _best(KernelSpace(k(X, X), _positive(alpha)), y, loss, None, lambda Z: k(Z, X), clip)
-
-
 def _best(
     space: Space,
     y: Array,
     loss: str | Loss,
     clip: float | None,
     embed: Callable[[Array], Array] | None,
-    inside: float | None = None,
 ) -> Best:
     chosen = get_loss(loss) if isinstance(loss, str) else loss
     if chosen.task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError(f"the {chosen.name} loss needs labels -1 and 1")
-    if inside is None:
-        solution = minimise(space, y, chosen)
-    else:
-        solution = minimise_within(space, y, chosen, inside)
+    solution = minimise(space, y, chosen)
     best = Best(
         coefficients=solution.coefficients,
         norm2=space.square_norm(solution.coefficients),

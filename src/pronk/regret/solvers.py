@@ -20,7 +20,7 @@ features. No inverse and no pseudo-inverse is formed: factors are applied.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,30 +42,6 @@ Array = NDArray[np.float64]
 # -- spaces of functions --------------------------------------------------------------------------
 
 
-class Space(Protocol):
-    """The operations of a space that the solvers use, with the penalty alpha |f|^2:
-
-    values, square_norm    f at the rows, |f|^2
-    newton_step            argmin of the quadratic model of the losses plus alpha |f|^2
-    solve                  (diag(D) + K/(2 alpha))^-1 b, K the rows' kernel matrix
-    kernel_times           K a
-    from_dual              the f of dual variables a: f = sum_t a_t k(x_t, .)/(2 alpha)
-    gradient_norm          |sum_t g_t k(x_t, .) + 2 alpha f|^2, the squared norm of the gradient
-    """
-
-    alpha: float
-    rows: int
-    size: int
-
-    def values(self, f: Array) -> Array: ...
-    def square_norm(self, f: Array) -> float: ...
-    def newton_step(self, f: Array, z: Array, slopes: Array, seconds: Array) -> Array: ...
-    def solve(self, D: Array, b: Array) -> Array: ...
-    def kernel_times(self, a: Array) -> Array: ...
-    def from_dual(self, a: Array) -> Array: ...
-    def gradient_norm(self, f: Array, slopes: Array) -> float: ...
-
-
 class KernelSpace:
     """All functions sum_i c_i k(x_i, .) of the rows; the coefficients are c."""
 
@@ -74,13 +50,17 @@ class KernelSpace:
         self.rows = self.size = len(K)
 
     def values(self, f: Array) -> Array:
+        """Return f at the rows."""
         return np.asarray(self.K @ f)
 
     def square_norm(self, f: Array) -> float:
+        """Return |f|^2."""
         return max(float(f @ self.K @ f), 0.0)
 
     def newton_step(self, f: Array, z: Array, slopes: Array, seconds: Array) -> Array:
-        """Return c with slopes + seconds (K c - z) + 2 alpha c = 0.
+        """Return the minimiser of the quadratic model of the losses plus alpha |f|^2.
+
+        That is c with slopes + seconds (K c - z) + 2 alpha c = 0.
 
         Rows without curvature have c = -slope/(2 alpha). The other rows solve
         (K + 2 alpha diag(1/seconds)) c = z - slopes/seconds - (part of the rows without curvature),
@@ -98,23 +78,30 @@ class KernelSpace:
         return new
 
     def solve(self, D: Array, b: Array) -> Array:
+        """Return (diag(D) + K/(2 alpha))^-1 b, K the rows' kernel matrix."""
         # The interior-point method measures its own error, so a slightly perturbed system does no
         # harm; a system without a factor, because of rounding, would.
         return _solve_ridge(self.K / (2.0 * self.alpha), D, b, 4.0 * self.rows)
 
     def kernel_times(self, a: Array) -> Array:
+        """Return K a."""
         return np.asarray(self.K @ a)
 
     def from_dual(self, a: Array) -> Array:
+        """Return the f of dual variables a: f = sum_t a_t k(x_t, .)/(2 alpha)."""
         return np.asarray(a / (2.0 * self.alpha))
 
     def gradient_norm(self, f: Array, slopes: Array) -> float:
+        """Return |sum_t g_t k(x_t, .) + 2 alpha f|^2, the squared norm of the gradient."""
         gradient = slopes + 2.0 * self.alpha * f
         return max(float(gradient @ self.K @ gradient), 0.0)
 
 
 class FeatureSpace:
-    """The functions phi(x)'w of rows phi(x_t) = Phi[t]; the coefficients are w."""
+    """The functions phi(x)'w of rows phi(x_t) = Phi[t]; the coefficients are w.
+
+    The methods return what those of `KernelSpace` return.
+    """
 
     def __init__(self, Phi: Array, alpha: float) -> None:
         self.Phi, self.alpha = Phi, alpha
@@ -170,6 +157,9 @@ class FeatureSpace:
         return float(gradient @ gradient)
 
 
+Space = KernelSpace | FeatureSpace
+
+
 def _solve_ridge(K: Array, D: Array, b: Array, ulps: float = 0.0) -> Array:
     """Return (K + diag(D))^-1 b from a Cholesky factor of the matrix scaled to a unit diagonal.
 
@@ -190,8 +180,6 @@ def _solve_ridge(K: Array, D: Array, b: Array, ulps: float = 0.0) -> Array:
 
 #: The gap to the minimum at which a solver stops, as a share of the objective at f = 0.
 TOLERANCE = 1e-10
-#: The same with a barrier, where clip - f(x_t) loses digits near the end of the path.
-_BARRIER_TOLERANCE = 1e-8
 #: A larger share prints a warning.
 _POOR = 1e-6
 _MOST_STEPS = 200
@@ -240,87 +228,24 @@ def second_derivative(loss: Loss, z: Array, y: Array) -> Array:
     return np.where(a < 1.0, 2.0 * y**2, 0.0)  # squared hinge
 
 
-class _Terms:
-    """The sum over the rows that Newton iterations minimise: losses, and a barrier if mu > 0.
-
-    The barrier -mu sum_t log(C^2 - z_t^2) enforces |f(x_t)| < C.
-    """
-
-    def __init__(self, y: Array, loss: Loss, clip: float = np.inf, mu: float = 0.0) -> None:
-        self.y, self.loss, self.clip, self.mu = y, loss, clip, mu
-
-    def value(self, z: Array) -> float:
-        total = float(self.loss.value(z, self.y).sum())
-        if self.mu == 0.0:
-            return total
-        distance = np.minimum(self.clip - z, self.clip + z)
-        if distance.min(initial=np.inf) <= 0.0:
-            return np.inf
-        return total - self.mu * float(np.log((self.clip - z) * (self.clip + z)).sum())
-
-    def derivatives(self, z: Array) -> tuple[Array, Array]:
-        slopes, seconds = self.loss.slope(z, self.y), second_derivative(self.loss, z, self.y)
-        if self.mu > 0.0:
-            above, below = 1.0 / (self.clip - z), 1.0 / (self.clip + z)
-            slopes = slopes + self.mu * (above - below)
-            seconds = seconds + self.mu * (above**2 + below**2)
-        return slopes, seconds
-
-
 def _newton(space: Space, y: Array, loss: Loss) -> Solution:
+    """Run damped Newton iterations from 0 until the gradient bounds the gap."""
     scale = float(loss.value(np.zeros(len(y)), y).sum())
-    start = np.zeros(space.size)
-    return _newton_from(start, space, _Terms(y, loss), TOLERANCE * scale, scale)
-
-
-def minimise_within(space: Space, y: Array, loss: Loss, clip: float) -> Solution:
-    """Minimise over functions with |f(x_t)| <= clip on all rows; the loss must have a derivative.
-
-    Newton iterations follow the path of the barrier. With its parameter nu = 2 n,
-    F(f) - min F <= mu nu + |grad F_mu(f)|^2/(4 alpha) at every f.
-    """
-    if loss.code in _KINKED:
-        raise ValueError(
-            f"the best function within a clip needs a loss with a derivative, not {loss.name}"
-        )
-    if not space.rows or not space.size:
-        return Solution(np.zeros(space.size), np.zeros(space.rows), 0.0)
-    scale = float(loss.value(np.zeros(len(y)), y).sum())
-    f, mu = np.zeros(space.size), 0.1 * max(scale, 1e-300) / len(y)
-    best = Solution(f, np.zeros(space.rows), scale)
-    for _ in range(12):
-        nu_mu = 2.0 * len(y) * mu
-        terms = _Terms(y, loss, clip, mu)
-        centre = _newton_from(f, space, terms, 0.1 * nu_mu, scale, most=40)
-        f = centre.coefficients
-        if centre.gap + nu_mu < best.gap:
-            best = Solution(f, centre.values, centre.gap + nu_mu)
-        if nu_mu <= _BARRIER_TOLERANCE * scale or centre.gap > 0.1 * nu_mu:
-            break  # done, or rounding prevents further progress
-        mu *= 0.1
-    return best
-
-
-def _newton_from(
-    f: Array, space: Space, terms: _Terms, goal: float, scale: float, most: int = _MOST_STEPS
-) -> Solution:
-    """Run damped Newton iterations from f until the gradient bounds the gap by ``goal``."""
-    z = space.values(f)
-    objective = terms.value(z) + space.alpha * space.square_norm(f)
-    best = Solution(f, z, np.inf)
-    for _ in range(most):
-        slopes, seconds = terms.derivatives(z)
+    f, z = np.zeros(space.size), np.zeros(space.rows)
+    objective, best = scale, Solution(f, z, np.inf)
+    for _ in range(_MOST_STEPS):
+        slopes, seconds = loss.slope(z, y), second_derivative(loss, z, y)
         gap = space.gradient_norm(f, slopes) / (4.0 * space.alpha)
         if gap < best.gap:
             best = Solution(f, z, gap)
-        if gap <= goal:
+        if gap <= TOLERANCE * scale:
             break
         direction = space.newton_step(f, z, slopes, seconds) - f
         step, moved = 1.0, False
         while step > 1e-10 and not moved:
             trial = f + step * direction
             values = space.values(trial)
-            value = terms.value(values) + space.alpha * space.square_norm(trial)
+            value = float(loss.value(values, y).sum()) + space.alpha * space.square_norm(trial)
             # Rounding may lift an objective that is already at its minimum.
             moved = value <= objective + 1e-13 * scale
             step *= 0.5
