@@ -5,25 +5,16 @@ when a point arrives, whether it joins the core of kernel terms or moves into th
 Steps have their variance reduced by a memory of rows and the snapshot u, the average of w over the
 last full period. (This snapshot is the paper's; it is part of the state.)
 
-The compiled steps work on lazily scaled vectors, so that a row costs only what its slopes touch.
 All vectors are in R^(D + N): D random features, then one coordinate per core point. The input of a
 score is q = [phi(x), k(core, x)], so that a score is one product. As a term of a gradient, (row) is
 phi(x) if the oracle moves the row, else the unit vector of its own core coordinate.
 
 With h = sum over the memory of v_i (row i), |memory| = M and kappa = 1/(1 + eta alpha) a step is
 
-    w <- kappa (w - eta (h / M + d (row t))),   v_i = l'(<u, x_i>),  d = l'(<w, x>) - l'(<u, x>).
+    w <- kappa (w - eta (h / M + d (row t))),   v_i = l'(<u, x_i>),  d = l'(<w, x>) - l'(<u, x>),
 
-h changes by its newest and its oldest term only. So w is represented as  scale a + pull h:
-
-    h <- h + v (row)     with     a <- a - (pull / scale) v (row)         (w unchanged)
-    a <- a - (eta d / scale) (row t)
-    scale <- kappa scale,         pull <- kappa (pull - eta / M)
-
-and the running sum of w as  scales a + pulls h + b  with scales, pulls the sums of the scalars:
-when a changes by da and h by dh, b changes by -(scales da + pulls dh), so the past sum is
-unchanged. A row thus changes the coordinates of two rows and no others, and none where the slopes
-are 0. The vectors are a (BASE), h (MEMORY), b (SUM) and u (SNAPSHOT).
+where h has changed by its newest and its oldest term. The vectors are w (WEIGHTS), h (MEMORY), the
+sum of w over the period (SUM) and u (SNAPSHOT).
 """
 
 from __future__ import annotations
@@ -45,14 +36,8 @@ from pronk.first_order.gradient import add_multiple, dot
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: Index of each vector in ``vectors`` (4, outputs, D + N): a, h, b and u.
-BASE, MEMORY, SUM, SNAPSHOT = 0, 1, 2, 3
-#: Index of each number in ``scalars`` (4,): scale, pull and their running sums.
-SCALE, PULL, SCALES, PULLS = 0, 1, 2, 3
-#: Rows between two folds of the lazy scalars, counted from the start of the stream.
-FOLD_ROWS = 1024
-#: Scale below which the scalars are folded at once: the sum of w loses 1/scale in accuracy.
-SMALLEST_SCALE = 1e-3
+#: Index of each vector in ``vectors`` (4, outputs, D + N): w, h, the sum of w, and u.
+WEIGHTS, MEMORY, SUM, SNAPSHOT = 0, 1, 2, 3
 
 # -- the compiled steps ---------------------------------------------------------------------------
 
@@ -78,66 +63,29 @@ class Memory(NamedTuple):
 
 
 @compiled(fastmath={"contract"})
-def add_term(
-    vectors: Array, c: int, phi: Array, place: int, in_h: float, step: float, scalars: Array
-) -> None:
-    """Add a row's term to output c: h += in_h (row), w -= scale step (row).
+def add_row(vector: Array, factor: float, phi: Array, place: int) -> None:
+    """Add a multiple of a row to a vector (D + N,).
 
-    a and b are corrected so that in_h changes neither w nor the running sum of w. phi (D,) are the
-    row's features and ``place`` its coordinate in the core, or -1 if the row was moved.
+    phi (D,) are the row's features and ``place`` its coordinate in the core, or -1 if it was moved.
     """
-    # da = -(pull / scale) in_h - step,  db = -(scales da + pulls in_h)
-    in_a = -(scalars[PULL] / scalars[SCALE]) * in_h - step
-    in_b = -(scalars[SCALES] * in_a + scalars[PULLS] * in_h)
-    if place >= 0:
-        j = phi.size + place
-        vectors[BASE, c, j] += in_a
-        vectors[MEMORY, c, j] += in_h
-        vectors[SUM, c, j] += in_b
+    if factor == 0.0:
         return
-    a, h, b = vectors[BASE, c], vectors[MEMORY, c], vectors[SUM, c]
-    for j in range(phi.size):
-        a[j] += in_a * phi[j]
-        h[j] += in_h * phi[j]
-        b[j] += in_b * phi[j]
-
-
-@compiled(fastmath={"contract", "reassoc"})
-def three_dots(a: Array, h: Array, u: Array, q: Array) -> tuple[float, float, float]:
-    """Return a'q, h'q and u'q."""
-    in_a, in_h, in_u = 0.0, 0.0, 0.0
-    for j in range(q.size):
-        in_a += a[j] * q[j]
-        in_h += h[j] * q[j]
-        in_u += u[j] * q[j]
-    return in_a, in_h, in_u
+    if place >= 0:
+        vector[phi.size + place] += factor
+    else:
+        add_multiple(vector, factor, phi)
 
 
 @compiled(fastmath={"contract"})
-def fold(vectors: Array, scalars: Array) -> None:
-    """Write w into a and its running sum into b, and reset the scalars."""
-    scale, pull, scales, pulls = scalars
-    for c in range(vectors.shape[1]):
-        a, h, b = vectors[BASE, c], vectors[MEMORY, c], vectors[SUM, c]
-        # b = b + scales a + pulls h,  a = scale a + pull h
-        for j in range(a.size):
-            b[j] += scales * a[j] + pulls * h[j]
-            a[j] = scale * a[j] + pull * h[j]
-    scalars[:] = 0.0
-    scalars[SCALE] = 1.0
-
-
-@compiled(fastmath={"contract"})
-def update_snapshot(vectors: Array, scalars: Array, period: int) -> None:
+def update_snapshot(vectors: Array, period: int) -> None:
     """Set u and w to the average of w over the period."""
-    fold(vectors, scalars)
     share = 1.0 / period
     for c in range(vectors.shape[1]):
-        a, b, u = vectors[BASE, c], vectors[SUM, c], vectors[SNAPSHOT, c]
-        # u = b / period,  a = u,  b = 0
-        for j in range(a.size):
+        w, b, u = vectors[WEIGHTS, c], vectors[SUM, c], vectors[SNAPSHOT, c]
+        # u = b / period,  w = u,  b = 0
+        for j in range(w.size):
             u[j] = share * b[j]
-            a[j] = u[j]
+            w[j] = u[j]
             b[j] = 0.0
 
 
@@ -147,8 +95,7 @@ def refresh_memory(
 ) -> None:
     """Recompute the memory's terms v_i at the snapshot u, and their sum h.
 
-    kernels (count, N) are the kernel values of the memory's rows with the core. pull must be 0,
-    so that w does not depend on h.
+    kernels (count, N) are the kernel values of the memory's rows with the core.
     """
     features, targets, places, terms = memory
     outputs = vectors.shape[1]
@@ -164,19 +111,13 @@ def refresh_memory(
         slopes(rule.loss, rule.parameter, scores, targets[i], terms[i])
         # h = h + v_i (row i)
         for c in range(outputs):
-            v = terms[i, c]
-            if v == 0.0:
-                continue
-            if places[i] >= 0:
-                vectors[MEMORY, c, size + places[i]] += v
-            else:
-                add_multiple(vectors[MEMORY, c], v, phi)
+            add_row(vectors[MEMORY, c], terms[i, c], phi, places[i])
 
 
 @compiled(fastmath={"contract"})
 def dual_svrg_rows(
-    rule: DualSVRGRule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
-    y: Array, start: int, t: int, out: Array,
+    rule: DualSVRGRule, memory: Memory, vectors: Array, Q: Array, arrivals: Indices, y: Array,
+    start: int, t: int, out: Array,
 ) -> int:  # fmt: skip
     """Predict, then learn, the rows from ``start`` on, up to the end of a period.
 
@@ -195,43 +136,36 @@ def dual_svrg_rows(
     for i in range(start, Q.shape[0]):
         q = Q[i]
         phi = q[:size]
-        # <w, x> = scale a'q + pull h'q,  <u, x> = u'q
         for c in range(outputs):
-            in_a, in_h, in_u = three_dots(
-                vectors[BASE, c], vectors[MEMORY, c], vectors[SNAPSHOT, c], q
-            )
-            out[i, c] = scalars[SCALE] * in_a + scalars[PULL] * in_h
-            scores[c] = in_u
+            out[i, c], scores[c] = dot(vectors[WEIGHTS, c], q), dot(vectors[SNAPSHOT, c], q)
         slopes(rule.loss, rule.parameter, out[i], y[i], at_w)
         slopes(rule.loss, rule.parameter, scores, y[i], at_u)
         if rule.memory == 1:
             at_u[:] = 0.0  # h is the row's own term and cancels exactly, so that ties remain ties
-        # h = h - v_oldest (row) + v (row),  a = a - eta (l'(<w, x>) - l'(<u, x>)) / scale (row)
         slot = t % rule.memory
+        share = eta / min(t + 1, rule.memory)
         for c in range(outputs):
-            if t >= rule.memory and terms[slot, c] != 0.0:
-                add_term(vectors, c, features[slot], places[slot], -terms[slot, c], 0.0, scalars)
-            step = eta * (at_w[c] - at_u[c]) / scalars[SCALE]
-            if at_u[c] != 0.0 or step != 0.0:
-                add_term(vectors, c, phi, arrivals[i], at_u[c], step, scalars)
+            w, h, total = vectors[WEIGHTS, c], vectors[MEMORY, c], vectors[SUM, c]
+            # h = h - v_oldest (row) + v (row)
+            if t >= rule.memory:
+                add_row(h, -terms[slot, c], features[slot], places[slot])
+            add_row(h, at_u[c], phi, arrivals[i])
             terms[slot, c] = at_u[c]
+            # w = kappa (w - eta (h / M + (l'(<w, x>) - l'(<u, x>)) (row))), and the sum of w
+            add_row(w, -eta * (at_w[c] - at_u[c]), phi, arrivals[i])
+            for j in range(w.size):
+                w[j] = kappa * (w[j] - share * h[j])
+                total[j] += w[j]
         features[slot] = phi
         targets[slot], places[slot] = y[i], arrivals[i]
         t += 1
-        # scale = kappa scale,  pull = kappa (pull - eta / M), and their sums
-        scalars[SCALE] *= kappa
-        scalars[PULL] = kappa * (scalars[PULL] - eta / min(t, rule.memory))
-        scalars[SCALES] += scalars[SCALE]
-        scalars[PULLS] += scalars[PULL]
         if t % rule.period == 0:
-            update_snapshot(vectors, scalars, rule.period)
+            update_snapshot(vectors, rule.period)
             if q.size > size:
                 return i + 1
             if rule.memory == 1:
                 continue
             refresh_memory(rule, memory, vectors, no_kernels, min(t, rule.memory))
-        elif t % FOLD_ROWS == 0 or scalars[SCALE] < SMALLEST_SCALE:
-            fold(vectors, scalars)
     return Q.shape[0]
 
 
@@ -314,7 +248,7 @@ class DualSVRG(Stateful):
         self.rows = 0
         self._core = GrowingRows(columns)
         self._vectors = np.zeros((4, outputs, embedding.size))
-        self._scalars = np.array([1.0, 0.0, 0.0, 0.0])
+        self._scalars: Array | None = None  # of a file in which w and its sum are not explicit
         # With a core, a new snapshot needs the kernel values of the memory's rows, hence the rows.
         self._allocate_memory(0, columns if oracle.has_core else 0, outputs)
         self._work = Workspace()
@@ -334,8 +268,7 @@ class DualSVRG(Stateful):
     @property
     def weights(self) -> Array:
         """w (outputs, D + N): random features, then one coefficient per core point."""
-        scale, pull = self._scalars[[SCALE, PULL]]
-        return np.asarray(scale * self._vectors[BASE] + pull * self._vectors[MEMORY])
+        return np.asarray(self._vectors[WEIGHTS])
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict, then learn, each row; Y (n, 1) are targets or numbers of classes."""
@@ -352,8 +285,8 @@ class DualSVRG(Stateful):
         start = 0
         while start < len(X):
             stop = dual_svrg_rows(
-                self._rule(), self._memory_arrays(), self._vectors, self._scalars, Q, arrivals, y,
-                start, self.rows, out,
+                self._rule(), self._memory_arrays(), self._vectors, Q, arrivals, y, start,
+                self.rows, out,
             )  # fmt: skip
             if self._core.size:
                 self._X[np.arange(self.rows, self.rows + stop - start) % self.memory] = X[
@@ -430,7 +363,6 @@ class DualSVRG(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by outputs @ matrix and recompute the memory's gradient."""
-        fold(self._vectors, self._scalars)
         self._vectors = recombined(self._vectors, matrix, axis=-2)
         used = min(self.rows, self.memory)
         self._targets = self._targets.copy()
@@ -454,7 +386,7 @@ class DualSVRG(Stateful):
         Numbers("terms", ("used", "outputs")),
         Count("rows", "rows"),
         Numbers("vectors", (4, "outputs", "coordinates")),
-        Numbers("scalars", (4,)),
+        Numbers("scalars", (4,), optional=True, written="replaced"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -476,7 +408,13 @@ class DualSVRG(Stateful):
         require(sizes["used"] == min(self.rows, self.memory), "rows do not fit the memory")
         expected = sizes["features"] + sizes["core"]
         require(sizes["coordinates"] == expected, "vectors do not fit the core")
-        require(self._scalars[SCALE] > 0.0, "scalars have a scale that is not positive")
+        if self._scalars is not None:
+            # In early files w = scale a + pull h, and its sum is b + scales a + pulls h.
+            scale, pull, scales, pulls = self._scalars
+            base, h = self._vectors[[WEIGHTS, MEMORY]]
+            self._vectors[SUM] += scales * base + pulls * h
+            self._vectors[WEIGHTS] = scale * base + pull * h
+            self._scalars = None
         outputs = sizes["outputs"]
         if outputs > 1:
             y = self._targets
