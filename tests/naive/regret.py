@@ -1,7 +1,9 @@
 """Regret identities of Kernel-AWV and the log det chain (definition B4; Lemma 3 of KONS)."""
 
 import numpy as np
+from scipy.optimize import minimize
 
+from . import losses
 from .awv import kernel_awv
 from .features import root
 from .leverage import effective_dimension, online_effective_dimension
@@ -23,6 +25,31 @@ def best_regularised_loss(K, y, alpha):
     targets = np.append(y, np.zeros(len(K)))
     f = np.linalg.lstsq(rows, targets, rcond=None)[0]
     return np.sum((targets - rows @ f) ** 2)
+
+
+def best_within_clip(K, y, loss, alpha, clip):
+    """min_f sum l(f(x), y) + alpha |f|^2 with |f(x)| <= clip on all rows, by SLSQP.
+
+    Returns the predictions and |f|^2, in the span of the largest directions.
+    """
+    loss, F = losses.get(loss), root(K)
+    F = F[:, np.linalg.norm(F, axis=0) > 1e-5]
+
+    def value(w):
+        z = F @ w
+        return sum(loss.value(a, b) for a, b in zip(z, y, strict=True)) + alpha * w @ w
+
+    def gradient(w):
+        slopes = [loss.slope(a, b) for a, b in zip(F @ w, y, strict=True)]
+        return F.T @ np.array(slopes) + 2 * alpha * w
+
+    inside = {
+        "type": "ineq",
+        "fun": lambda w: np.concatenate((clip - F @ w, clip + F @ w)),
+        "jac": lambda w: np.vstack((-F, F)),
+    }
+    w = minimize(value, np.zeros(F.shape[1]), jac=gradient, constraints=inside, method="SLSQP").x
+    return np.clip(F @ w, -clip, clip), w @ w
 
 
 def regret_supremum(X, y, kernel, alpha, predictions=None):

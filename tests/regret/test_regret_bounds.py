@@ -5,6 +5,7 @@ of the KONS paper with its factor 2), for every run and every epoch, and Kernel-
 """
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -276,6 +277,9 @@ def test_twice_the_regret_is_below_penalty_gradients_and_curvature(loss, clip, e
     etas = etas_of(eta, loss, len(y), clip)
     slopes, sigma = get_loss(loss).slope(predictions, y), get_loss(loss).curvature(clip)
     coefficients = [best_in_hindsight(X, y, KERNEL, loss, a).coefficients for a in (0.05, 1.0)]
+    if loss in CURVED:
+        inside = regret.best_within_clip(K, y, loss, alpha, clip)[0]
+        coefficients.append(np.linalg.lstsq(K, inside, rcond=1e-8)[0])
     coefficients += [rng.standard_normal(len(y)) for _ in range(3)] + [np.zeros(len(y))]
     for c in coefficients:
         c = c * min(1.0, clip / max(np.abs(K @ c).max(), 1e-300))
@@ -316,8 +320,8 @@ def test_kons_stays_below_theorem_1(loss, seed):
     np.testing.assert_allclose(
         predictions, ons.kons(X, y, KERNEL, 1.0, loss, "auto", 1.0), atol=1e-7, rtol=1e-7
     )
-    inside = [best_in_hindsight(X, y, KERNEL, loss, a).within(1.0) for a in (0.1, 0.5, 2.0, 5.0)]
-    best = min(inside, key=lambda function: function.loss)
+    inside, norm2 = regret.best_within_clip(KERNEL(X, X), y, loss, 0.1, 1.0)
+    best = replace(best_in_hindsight(X, y, KERNEL, loss), predictions=inside, norm2=norm2)
     measured = regret_against_best(predictions, X, y, loss=loss, best=best)
     assert 0 < measured.regret <= bound_for(learner, X, y, best) < math.inf
 

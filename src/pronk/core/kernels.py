@@ -166,14 +166,14 @@ class Kernel(BaseEstimator):
     foreign: ClassVar[bool] = False
 
     @property
-    def rate(self) -> float | None:
-        """The r of a kernel that is exp(-r |x - z|^2); None for all others."""
-        return None
-
-    @property
     def exponent(self) -> float | None:
         """The r of a kernel that is exp(-r * distance) of its ``distances``; None for others."""
         return None
+
+    @property
+    def rate(self) -> float | None:
+        """The r of a kernel that is exp(-r |x - z|^2); None for all others."""
+        return self.exponent if self.squares else None
 
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
@@ -192,7 +192,8 @@ class Kernel(BaseEstimator):
 
     def from_distances(self, values: Array) -> Array:
         """Return the kernel values from ``distances``; may overwrite its argument."""
-        raise NotImplementedError
+        _exponential(values, self.exponent)
+        return values
 
     def distances_of_each(self, X: Array, Z: Array, out: Array) -> Array:
         """Return ``distances`` of which no bit depends on the other rows of X."""
@@ -251,10 +252,6 @@ class Gaussian(Kernel):
     def __init__(self, bandwidth: Any = 1.0) -> None:
         self.bandwidth = bandwidth
 
-    @property
-    def rate(self) -> float:
-        return 0.5 / float(self.bandwidth) ** 2
-
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
     ) -> Array:
@@ -271,10 +268,6 @@ class Gaussian(Kernel):
     @property
     def exponent(self) -> float:
         return 0.5 / float(self.bandwidth) ** 2
-
-    def from_distances(self, values: Array) -> Array:
-        _exponential(values, self.exponent)
-        return values
 
 
 class Laplacian(Kernel):
@@ -304,10 +297,6 @@ class Laplacian(Kernel):
     @property
     def exponent(self) -> float:
         return 1.0 / float(self.bandwidth)
-
-    def from_distances(self, values: Array) -> Array:
-        _exponential(values, self.exponent)
-        return values
 
 
 class Matern(Kernel):

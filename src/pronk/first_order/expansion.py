@@ -190,14 +190,18 @@ class Expansion(Stateful):
         # A new point is added before another is dropped, so there is one slot more.
         self._most_slots = np.inf if budget.size is None else budget.size + 1
         self._uniforms = Uniforms(seed, REMOVALS) if budget.strategy == "random" else None
-        slots = int(min(self._most_slots, 16))
-        self._support = Support(
+        running = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+        self._support = self._make_support(columns, int(min(self._most_slots, 16)), running)
+
+    def _make_support(self, columns: int, slots: int, running: Array) -> Support:
+        """Return a support set of free slots."""
+        return Support(
             points=np.zeros((columns, slots)),
             raw=np.zeros(slots),
             norms=np.zeros(slots),
             order=np.arange(slots),
             square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
-            running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+            running=running,
         )
 
     @property
@@ -290,14 +294,7 @@ class Expansion(Stateful):
         if needed <= allocated:
             return
         slots = int(min(max(needed, 2 * allocated), self._most_slots))
-        self._support = Support(
-            points=np.zeros((len(old.points), slots)),
-            raw=np.zeros(slots),
-            norms=np.zeros(slots),
-            order=np.arange(slots),
-            square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
-            running=old.running,
-        )
+        self._support = self._make_support(len(old.points), slots, old.running)
         self._fill(old)
 
     def _fill(self, source: Support) -> None:

@@ -46,7 +46,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, solve_one
 from pronk.core.state import Count, Numbers, Real, Sizes, require
 from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
-from pronk.newton.engine import LONGEST_BLOCK, Newton, OpenRows, Squared
+from pronk.newton.engine import Newton, OpenRows, Squared
 from pronk.newton.exact import ExactSpan
 
 Array = NDArray[np.float64]
@@ -69,8 +68,8 @@ EXACT_SIZE = 128
 COMPILED_SIZE = 64
 #: Beyond `EXACT_SIZE`, it fades to no less than this share of alpha before it is put back ..
 FADED = 0.9
-#: .. unless that would take fewer rows than this.
-FEWEST_ROWS = 8
+#: .. unless that would take fewer rows than this; it is put back after `LONGEST` at the latest.
+FEWEST_ROWS, LONGEST = 8, 256
 
 #: A gap counts as at most this many half-lives, so that every discount is above 1/2.
 LONGEST_GAP = 0.95
@@ -88,19 +87,9 @@ def put_back_rows(size: int, discount: float) -> int:
     if size <= EXACT_SIZE:
         return 1
     if np.isnan(discount):
-        return LONGEST_BLOCK // 4
+        return LONGEST
     rows = int(np.log(FADED) / np.log(discount))
-    return min(LONGEST_BLOCK // 4, max(FEWEST_ROWS, rows))
-
-
-@dataclass(frozen=True)
-class PuttingBack(Squared):
-    """Squared loss in blocks at whose ends the regulariser is put back."""
-
-    discount: float = 1.0
-
-    def block_rows(self, r: int) -> int:
-        return put_back_rows(r, self.discount)
+    return min(LONGEST, max(FEWEST_ROWS, rows))
 
 
 @compiled
@@ -266,7 +255,10 @@ class DiscountedForecaster(Forgetting, Newton):
         half_life: float | None = None,
     ) -> None:  # fmt: skip
         self._set_discount(discount, half_life)
-        Newton.__init__(self, PuttingBack(anticipate, self.discount), alpha, size, outputs)
+        Newton.__init__(self, Squared(anticipate), alpha, size, outputs)
+
+    def _block_rows(self) -> int:
+        return put_back_rows(self.size, self.discount)
 
     def _make_block(self, rows: int) -> None:
         super()._make_block(rows)
@@ -464,7 +456,7 @@ class DiscountedSpan(Forgetting, ExactSpan):
     STATE = (
         *ExactSpan.STATE,
         Count("open"),
-        Count("length", low=1, high=LONGEST_BLOCK),
+        Count("length", low=1, high=LONGEST),
         Real("kept", low=1e-300, high=1.0),
         Numbers("time", (1,), written="replaced"),
     )

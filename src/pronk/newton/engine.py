@@ -59,7 +59,7 @@ from pronk.newton.recurrence import Open
 
 Array = NDArray[np.float64]
 
-#: No rule has longer blocks.
+#: No block is longer.
 LONGEST_BLOCK = 1024
 
 # -- rules: what a row adds to the sums -------------------------------------------------------
@@ -75,18 +75,9 @@ class Squared:
     unit: ClassVar[bool] = True
     clip: ClassVar[float | None] = None
 
-    def block_rows(self, r: int) -> int:
-        """Return the measured best length: a factor costs r^3 / 3B per row, the triangle B r."""
-        return 40 if r <= 16 else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
-
     def as_array(self) -> Array:
         """Return nothing: the compiled rows need only ``anticipate``."""
         return np.empty(0)
-
-
-def newton_block_rows(r: int) -> int:
-    """Return a shorter length than for squared loss: the triangle is a loop, not LAPACK."""
-    return min(512, max(48, 16 * round(r / 32)))
 
 
 @dataclass(frozen=True)
@@ -100,9 +91,6 @@ class OnlineNewton:
     #: c depends on the prediction.
     unit: ClassVar[bool] = False
     anticipate: ClassVar[bool] = False
-
-    def block_rows(self, r: int) -> int:
-        return newton_block_rows(r)
 
     def as_array(self) -> Array:
         """Return the ``rule`` of the compiled rows, whose entries `recurrence` names."""
@@ -132,10 +120,6 @@ class AIOLI:
     unit: ClassVar[bool] = False
     anticipate: ClassVar[bool] = True
     clip: ClassVar[float | None] = None
-
-    def block_rows(self, r: int) -> int:
-        """Return the length for the online Newton step, whose triangle is the same loop."""
-        return newton_block_rows(r)
 
     def as_array(self) -> Array:
         """Return the ``rule`` of the compiled rows, whose entries `recurrence` names."""
@@ -239,8 +223,12 @@ class Newton(Stateful):
     def _open_block(self) -> None:
         self._open = 0  # rows in the open block
         self._weights: Array | None = None
-        rows = self._length = self.rule.block_rows(self.size)
-        self._make_block(rows)
+        self._length = self._block_rows()
+        self._make_block(self._length)
+
+    def _block_rows(self) -> int:
+        """Return the measured best length: a factor costs r^3 / 3B per row, the triangle B r."""
+        return min(LONGEST_BLOCK, max(48, 16 * round(self.size / 32)))
 
     def _make_block(self, rows: int) -> None:
         """Allocate the arrays of an open block, unless those of the last one can be used again."""

@@ -116,7 +116,38 @@ class NewtonBank(Stateful):
     )
 
 
-class FixedFeatures(Stateful):
+class Features(Stateful):
+    """What fixed and growing features share: a learner behind a map x -> phi(x)."""
+
+    learner: Newton | NewtonBank
+
+    def _features(self, X: Array) -> Array:
+        """Return phi(x) of rows, valid until the next call."""
+        raise NotImplementedError
+
+    def _diagonal(self, X: Array) -> Array:
+        """Return k(x, x) of rows."""
+        raise NotImplementedError
+
+    def predict(self, X: Array) -> Array:
+        """Predict each row as if it came next and did not enter the dictionary."""
+        parts = [self.learner.predict(self._features(X[rows])) for rows in chunks(len(X), CHUNK)]
+        return np.concatenate(parts)
+
+    def deviation(self, X: Array) -> Array:
+        """Return the standard deviation of y (n, outputs) at rows that may come next."""
+        assert isinstance(self.learner, Newton)
+        parts = [
+            self.learner.deviation(self._features(X[rows]), self._diagonal(X[rows]))
+            for rows in chunks(len(X), CHUNK)
+        ]
+        return np.concatenate(parts)
+
+    def remap(self, matrix: Array) -> None:
+        self.learner.remap(matrix)
+
+
+class FixedFeatures(Features):
     """A learner in R^r behind a fixed map x -> phi(x)."""
 
     def __init__(self, embedding: Embedding, learner: Newton | NewtonBank) -> None:
@@ -128,37 +159,19 @@ class FixedFeatures(Stateful):
         """Points given beforehand; features without points have none."""
         return getattr(self.embedding, "points", None)
 
+    def _features(self, X: Array) -> Array:
+        return self.embedding.transform(X)
+
+    def _diagonal(self, X: Array) -> Array:
+        return self.embedding.diagonal(X)
+
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
-        if len(X) <= CHUNK:
-            return self.learner.learn(self.embedding.transform(X), Y, weights)
         parts = [
-            self.learner.learn(self.embedding.transform(X[rows]), Y[rows], _of(weights, rows))
+            self.learner.learn(self._features(X[rows]), Y[rows], _of(weights, rows))
             for rows in chunks(len(X), CHUNK)
         ]
-        return np.concatenate(parts)
-
-    def predict(self, X: Array) -> Array:
-        """Return the prediction of each row if it came next; changes nothing."""
-        parts = [
-            self.learner.predict(self.embedding.transform(X[rows]))
-            for rows in chunks(len(X), CHUNK)
-        ]
-        return np.concatenate(parts)
-
-    def deviation(self, X: Array) -> Array:
-        """Return the standard deviation of y (n, outputs) at rows that may come next."""
-        assert isinstance(self.learner, Newton)
-        parts = [
-            self.learner.deviation(
-                self.embedding.transform(X[rows]), self.embedding.diagonal(X[rows])
-            )
-            for rows in chunks(len(X), CHUNK)
-        ]
-        return np.concatenate(parts)
-
-    def remap(self, matrix: Array) -> None:
-        self.learner.remap(matrix)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def certificate(self, output: int = 0) -> Certificate:
         """Return the regret so far against the best function of the space.
@@ -203,7 +216,7 @@ class FixedPoints:
         return self.kernel.diagonal(X)
 
 
-class GrowingFeatures(Stateful):
+class GrowingFeatures(Features):
     """A learner in the span of a dictionary that grows.
 
     On growth the learner carries its state over (old rows are 0 in the new coordinate: the past
@@ -285,20 +298,6 @@ class GrowingFeatures(Stateful):
             self.learner.grow()
         return Phi
 
-    def predict(self, X: Array) -> Array:
-        """Predict each row as if it came next and did not enter the dictionary."""
-        parts = [self.learner.predict(self._features(X[rows])) for rows in chunks(len(X), CHUNK)]
-        return np.concatenate(parts)
-
-    def deviation(self, X: Array) -> Array:
-        """Return the standard deviation of y (n, outputs) at rows that may come next."""
-        assert isinstance(self.learner, Newton)
-        parts = [
-            self.learner.deviation(self._features(X[rows]), self.kernel.diagonal(X[rows]))
-            for rows in chunks(len(X), CHUNK)
-        ]
-        return np.concatenate(parts)
-
     def certificate(self, output: int = 0) -> Certificate:
         """Return the regret so far in the current span.
 
@@ -311,7 +310,7 @@ class GrowingFeatures(Stateful):
         return self.learner.certificate(output)
 
     def remap(self, matrix: Array) -> None:
-        self.learner.remap(matrix)
+        super().remap(matrix)
         if self._history is not None:
             self._history.remap(matrix)
 
@@ -336,6 +335,9 @@ class GrowingFeatures(Stateful):
 
     def _features(self, X: Array) -> Array:
         return self.nystrom.transform(self._kernel_values(X))
+
+    def _diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(X)
 
 
 class History(Stateful):
