@@ -166,7 +166,8 @@ def test_uniforms_resume_where_they_were():
     whole = numbered(5, 3).random(100)
     drawn = Uniforms(5, 3)
     assert np.array_equal(drawn.draw(37), whole[:37])
-    again = Uniforms.from_state(drawn.to_state())
+    again = Uniforms(5, 3)
+    again.restore(drawn.to_state())
     assert np.array_equal(again.draw(63), whole[37:])
     assert make_seed(np.int64(4)) == 4
     assert make_seed(np.random.default_rng(0)) == make_seed(np.random.default_rng(0))

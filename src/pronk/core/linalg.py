@@ -370,12 +370,6 @@ class GrowingCholesky(Stateful):
         off = np.abs(self.used[places] @ self.used.T - expected).max()
         require(off <= _FITS * np.abs(expected).max(), "factor is not that of the points")
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> GrowingCholesky:
-        grown = cls(state["floor"])
-        grown.restore(state)
-        return grown
-
     def _update_derived(self) -> None:
         self._refresh(0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,12 +49,6 @@ class Uniforms(Stateful):
         Count("stream", "stream", fixed=True),
         Count("count", "count"),
     )
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Uniforms:
-        uniforms = cls(state["seed"], state["stream"])
-        uniforms.restore(state)
-        return uniforms
 
     def _update_derived(self) -> None:
         """Move the generator to the position that ``count`` has, from the start of the stream.

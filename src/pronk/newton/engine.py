@@ -318,11 +318,6 @@ class Newton(Stateful):
     # -- sums of other rows --------------------------------------------------------------------
 
     @property
-    def ledger(self) -> Array:
-        """Rows, losses and largest values, one column per output."""
-        return self._ledger
-
-    @property
     def open_rows(self) -> int:
         """Rows in the open block."""
         return self._open
