@@ -88,7 +88,7 @@ CHANGES = sorted(
         gradient.CHUNK,
         dual_sgd.CHUNK,
     }
-    | {experts.EPOCH, scales.HELD, 2 * scales.HELD, dual_svrg.FOLD_ROWS}
+    | {experts.EPOCH, scales.HELD, 2 * scales.HELD, dual_svrg.CHUNK}
 )
 
 
