@@ -718,9 +718,10 @@ def test_a_call_of_the_learner_that_is_stopped_is_rolled_back(kind, rows):
     """Stop at some lines."""
     start, y = 2850, LEARNERS[kind][1]
     model, count = begin(kind, start), 400 if rows == "a block" else 1
-    while count == 1 and simple(model, y, start) != (rows == "a row"):
-        model.predict_then_learn(X[start : start + 1], y[start : start + 1])
-        start += 1
+    if count == 1:
+        first = first_row(model, y, start, splits=rows != "a row")
+        model.partial_fit(X[start:first], y[start:first])
+        start = first
     now, later = slice(start, start + count), slice(start + count, start + count + 40)
     before, done, lines = state_of(model), copy.deepcopy(model), Lines()
     lines.run(lambda: done.predict_then_learn(X[now], y[now]))
@@ -736,8 +737,12 @@ def test_a_call_of_the_learner_that_is_stopped_is_rolled_back(kind, rows):
         assert np.array_equal(stopped.predict_then_learn(X[later], y[later]), expected), at
 
 
-def simple(model, y, row):
-    """Return whether a row fills no leaf."""
-    after = copy.deepcopy(model)
-    after.predict_then_learn(X[row : row + 1], y[row : row + 1])
-    return sum(forest_of(after).leaves) == sum(forest_of(model).leaves)
+def first_row(model, y, start, splits):
+    """Return the first row from ``start`` on that fills a leaf, or one that does not."""
+    model, row = copy.deepcopy(model), start
+    while True:
+        leaves = sum(forest_of(model).leaves)
+        model.partial_fit(X[row : row + 1], y[row : row + 1])
+        if (sum(forest_of(model).leaves) != leaves) == splits:
+            return row
+        row += 1
