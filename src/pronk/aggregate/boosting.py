@@ -285,7 +285,8 @@ class Fit:
         self.bins = np.empty(X.shape, dtype=np.uint8)
         put_in_bins(X, self.edges, self.counts, self.bins)
         self.X, self.Y, self.signed = X, Y, signed
-        several = len(informative_outputs(Y, signed))
+        self._sources = informative_outputs(Y, signed)
+        several = len(self._sources)
         self.trees = min(MOST_TREES, TREES * max(1, several))
         rng = generator(seed, SIGNS + 16 * number)
         self.signs = rng.choice([-1.0, 1.0], (self.trees, max(several, 1)))
@@ -294,12 +295,11 @@ class Fit:
 
     def grow(self, trees: int) -> None:
         """Grow trees until there are so many, or all."""
-        sources = informative_outputs(self.Y, self.signed)
         while self.grown < min(trees, self.trees):
             R, r = self.Y - self._F, np.zeros(len(self.Y))
-            for sign, source in zip(self.signs[self.grown], sources, strict=False):
+            for sign, source in zip(self.signs[self.grown], self._sources, strict=False):
                 r += sign * R[:, source]
-            if sources:
+            if self._sources:
                 grow_tree(
                     self.bins, self.edges, self.counts, r, R, self.grown, self.ensemble, self._F
                 )
@@ -317,6 +317,7 @@ class Fit:
         """Return the fit with new outputs, each plus or minus one old one."""
         other = copy.copy(self)
         other.Y = recombined(self.Y, matrix)
+        other._sources = informative_outputs(other.Y, self.signed)
         other.continue_with(remapped_ensemble(self.ensemble, matrix), self.grown)
         return other
 
