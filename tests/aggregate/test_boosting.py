@@ -77,7 +77,7 @@ def test_late_rows_are_predicted_as_of_the_rows_learned():
     X, Y = rows(1400)
     X, G = X.astype(float), 0.0 * Y
     late, usual = Boosting(4, 1, False, 0), Boosting(4, 1, False, 0)
-    got = late.learn_late(X[:-30], Y[:-30], X, G)
+    got = late.learn(X[:-30], Y[:-30], G, X)
     expected = usual.predict(X[:30], G[:30])
     for t in range(30, 1400):
         expected = np.concatenate((expected, usual.predict(X[t : t + 1], G[:1])))

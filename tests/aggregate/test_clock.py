@@ -111,7 +111,7 @@ def test_an_expert_is_the_definition(size, window, delay):
         # The gap of a row that is learned is that before its target arrives.
         own = gaps[delay + old.start : delay + old.stop]
         if delay:
-            got.append(expert.learn_late(Phi[old], Y[old], Phi[i:j], own))
+            got.append(expert.learn(Phi[old], Y[old], own, Phi[i:j]))
         else:
             before = expert.predict(Phi[i : i + 1])
             got.append(expert.learn(Phi[i:j], Y[i:j], own))
@@ -137,10 +137,11 @@ def test_stacks_are_the_twins(signed, delay):
     Y = Y if signed else Y * rng.uniform(size=(200, 2))
     limits, windows = np.array([[-1.0, -1.0], [1.0, 1.0]]), (0.0, 30.0)
     gaps = naive.clock_gaps(some_times(200))
-    mixture = Mixture(4, limits, signed, windows, (1, 3), delay)
+    mixture = Mixture(4, limits, signed, windows, (1, 3))
     if not delay:
         parts = [
-            mixture.learn(P[i:j], Y[i:j], gaps[i:j]) for i, j in [(0, 45), (45, 46), (46, 200)]
+            mixture.learn(P[i:j], Y[i:j], gaps[i:j]).final
+            for i, j in [(0, 45), (45, 46), (46, 200)]
         ]
         expected, *_ = naive.mixture(P, Y, limits, windows, signed, lags=(1, 3), gaps=gaps)
         close(np.concatenate(parts), expected)
@@ -151,7 +152,9 @@ def test_stacks_are_the_twins(signed, delay):
         P, Y, delay, twin.predict, lambda _, row, y: twin.learn(_, row, y, next(left))
     )
     parts = [
-        mixture.learn(P[i:j], Y[max(0, i - delay) : max(0, j - delay)], gaps[max(delay, i) : j])
+        mixture.learn(
+            P[i:j], Y[max(0, i - delay) : max(0, j - delay)], gaps[max(delay, i) : j]
+        ).final[i - j :]
         for i, j in pairwise([0, 1, 2, 45, 46, 200])
     ]
     close(np.concatenate(parts), expected)

@@ -54,7 +54,9 @@ def test_the_mixture_is_its_twin(outputs, signed, lags):
         y, limits = np.sign(y), 2 * limits
         y[:200, -1] = 1.0  # an output with one label for a while
     mixture = Mixture(4, limits, signed, windows=(0.0, 50.0), lags=lags)
-    got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
+    got = np.concatenate(
+        [mixture.learn(P[:100], y[:100]).final, mixture.learn(P[100:], y[100:]).final]
+    )
     expected, losses, ledger = naive.mixture(P, y, limits, (0.0, 50.0), signed, lags=lags)
     close(got, expected)
     close(mixture.losses, losses)
@@ -62,8 +64,8 @@ def test_the_mixture_is_its_twin(outputs, signed, lags):
     close([certificate.loss, certificate.best_loss], [ledger[0], ledger[1:].min()])
     close(certificate.bound, np.log(4) + np.log(3) + 2 * np.log(401))
     assert certificate.rows == 400 and certificate.regret <= certificate.bound
-    following = mixture.predict(P[:1])
-    close(mixture.learn(P[:1], y[:1]), following, 1e-12)
+    following = mixture.predict(P[:1]).final
+    close(mixture.learn(P[:1], y[:1]).final, following, 1e-12)
 
 
 def test_errors_are_read_at_their_lags_after_any_number_of_rows():
@@ -72,7 +74,9 @@ def test_errors_are_read_at_their_lags_after_any_number_of_rows():
     P, y = np.concatenate((P, P, P))[:, ::2], np.concatenate((y, -y, y))
     lags, limits = (1, 24, LONGEST), np.array([[-2.0], [2.0]])
     mixture, fresh = (Mixture(2, limits, False, (0.0,), lags) for _ in range(2))
-    got = np.concatenate([mixture.learn(P[i : i + 7], y[i : i + 7]) for i in range(0, len(P), 7)])
+    got = np.concatenate(
+        [mixture.learn(P[i : i + 7], y[i : i + 7]).final for i in range(0, len(P), 7)]
+    )
     rows = list(naive.mixture_rows(P, y, limits, (0.0,), lags=lags))
     close(got, [row["final"] for row in rows])
     errors = y - [row["m"] for row in rows]
@@ -87,7 +91,9 @@ def test_a_constant_output_does_not_change_the_mixture():
     y[:, 1] = 0.25
     limits = np.array([[-0.5, 0.25], [0.5, 0.25]])
     mixture = Mixture(4, limits, signed=False, windows=(0.0, 50.0))
-    got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
+    got = np.concatenate(
+        [mixture.learn(P[:100], y[:100]).final, mixture.learn(P[100:], y[100:]).final]
+    )
     expected, losses, _ = naive.mixture(P, y, limits, (0.0, 50.0))
     close(got, expected)
     close(mixture.losses, losses)
@@ -102,7 +108,7 @@ def test_coefficients_are_those_of_the_final_prediction(signed):
     mixture.learn(P, np.sign(y) if signed else y)
     got = mixture.coefficients
     steps = 1e-5 * np.concatenate((np.eye(4), -np.eye(4)))
-    ends = mixture.predict(steps[:, :, None])[:, 0]
+    ends = mixture.predict(steps[:, :, None]).final[:, 0]
     close(got, (ends[:4] - ends[4:]) / 2e-5, 1e-7)
     assert np.ptp(got) > 0.05
     close(mixture.stack_shares.sum(), 1.0)
@@ -132,7 +138,7 @@ def test_the_mixture_continues_from_its_state(signed):
     again = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, windows=(0.0, 50.0))
     again.restore(state)
     assert np.array_equal(
-        again.learn(P[100:200], y[100:200]), mixture.learn(P[100:200], y[100:200])
+        again.learn(P[100:200], y[100:200]).final, mixture.learn(P[100:200], y[100:200]).final
     )
     wrong = {
         "ledger": state["ledger"][:-1],

@@ -127,7 +127,7 @@ def test_lags_are_found_only_where_targets_are_correlated():
 def test_a_row_reads_targets_that_came_before_it():
     Y = np.arange(1.0, 21.0)[:, None] * [1.0, 100.0]
     past = Past(2, [1], [1, 2, 5])
-    got = np.concatenate([past.learn(Y[:1]), past.learn(Y[1:9]), past.learn(Y[9:])])
+    got = np.concatenate([past.learn(len(part), part) for part in (Y[:1], Y[1:9], Y[9:])])
     for t in range(20):
         assert got[t].tolist() == [100.0 * max(t + 1 - lag, 0) for lag in (1, 2, 5)]
     assert past.predict(2).tolist() == [[2000.0, 1900.0, 1600.0]] * 2

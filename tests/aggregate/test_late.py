@@ -44,7 +44,7 @@ def test_an_expert_predicts_each_row_as_of_the_labels_known(delay, window):
     twin = naive_late.LateAWV(0.5, 20, 2, keep, expert.block_length if window else None)
     expected = naive_late.late_pass(Phi, Y, delay, twin.predict, twin.learn)
     got = [
-        expert.learn_late(Phi[old], Y[old], Phi[rows])
+        expert.learn(Phi[old], Y[old], later=Phi[rows])
         for rows, old in pieces(300, delay, (1, 2, 5, 60, 61, 200))
     ]
     close(np.concatenate(got), expected)
@@ -54,8 +54,10 @@ def test_a_one_block_pass_of_an_expert_ends_where_row_by_row_ends():
     rng = np.random.default_rng(1)
     Phi, Y = rng.normal(size=(150, 6)), rng.normal(size=(150, 1))
     whole, single = (Forecaster(0.5, 6, 1, 30) for _ in range(2))
-    P = whole.learn_late(Phi[:-3], Y[:-3], Phi)
-    Q = [single.learn_late(Phi[old], Y[old], Phi[rows]) for rows, old in pieces(150, 3, range(150))]
+    P = whole.learn(Phi[:-3], Y[:-3], later=Phi)
+    Q = [
+        single.learn(Phi[old], Y[old], later=Phi[rows]) for rows, old in pieces(150, 3, range(150))
+    ]
     assert np.array_equal(P, np.concatenate(Q))
     assert np.array_equal(whole.weights, single.weights)
 
@@ -67,10 +69,13 @@ def test_weights_and_stacks_learn_the_predictions_that_waited(delay, signed):
     P, Y = np.tanh(rng.normal(size=(200, 4, 2))), np.sign(rng.normal(size=(200, 2)))
     Y = Y if signed else Y * rng.uniform(size=(200, 2))
     limits = np.array([[-1.0, -1.0], [1.0, 1.0]])
-    late = Mixture(4, limits, signed, (0.0, 30.0), (1, 3), delay)
+    late = Mixture(4, limits, signed, (0.0, 30.0), (1, 3))
     twin = naive_late.LateMixture(Mixture(4, limits, signed, (0.0, 30.0), (1, 3)))
     expected = naive_late.late_pass(P, Y, delay, twin.predict, twin.learn)
-    got = [late.learn(P[rows], Y[old]) for rows, old in pieces(200, delay, (1, 2, 45, 46, 150))]
+    got = [
+        late.learn(P[rows], Y[old]).final[rows.start - rows.stop :]
+        for rows, old in pieces(200, delay, (1, 2, 45, 46, 150))
+    ]
     close(np.concatenate(got), expected)
     close(late.weights, twin.mixture.weights)
     close(late.losses, twin.mixture.losses)
@@ -80,7 +85,7 @@ def test_dropped_experts_leave_the_rows_that_wait():
     rng = np.random.default_rng(3)
     P, Y = rng.uniform(-1, 1, (60, 3, 1)), rng.uniform(-1, 1, (60, 1))
     limits = np.array([[-1.0], [1.0]])
-    late = Mixture(3, limits, False, delay=5)
+    late = Mixture(3, limits, False)
     twin = naive_late.LateMixture(Mixture(3, limits, False))
     late.learn(P[:40], Y[:35])
     waiting = []
@@ -93,7 +98,7 @@ def test_dropped_experts_leave_the_rows_that_wait():
     kept = [row._replace(clipped=row.clipped[:, [0, 2]]) for row in waiting]
     for t in range(40, 60):
         prediction, row = twin.predict(P[t, [0, 2]])
-        close(late.learn(P[t : t + 1, [0, 2]], Y[t - 5 : t - 4])[0], prediction)
+        close(late.learn(P[t : t + 1, [0, 2]], Y[t - 5 : t - 4]).final[-1], prediction)
         kept.append(row)
         twin.learn(None, kept[t - 5], Y[t - 5])
 
@@ -106,15 +111,15 @@ def test_lagged_targets_and_means_are_those_known(delay):
     past, means = Past(2, [0, 1], lags, delay), Baselines(2)
     close(past.columns_of(Y), naive_late.known_targets(Y, delay, lags))
     cuts = list(pieces(120, delay, (3, 4, 50)))
-    read = [past.learn_late(rows.stop - rows.start, Y[old]) for rows, old in cuts]
+    read = [past.learn(rows.stop - rows.start, Y[old]) for rows, old in cuts]
     close(np.concatenate(read), naive_late.known_targets(Y, delay, lags))
     seasonal = Baselines(2, season=9, delay=delay)
-    P = [seasonal.learn_late(Y[old], Y[old], Y[rows]) for rows, old in cuts]
+    P = [seasonal.learn(Y[old], Y[old], Y[rows]) for rows, old in cuts]
     last, ago, before = (naive_late.known_targets(Y, delay, [lag]) for lag in (1, 9, 10 + delay))
     close(np.concatenate(P)[:, 3], last + ago - before)
     known = Y[: 120 - delay]
     close(seasonal.predict(Y[:1])[0, 3], known[-1] + known[-9] - known[-10 - delay])
-    P = [means.learn_late(Y[old], Y[old], Y[rows]) for rows, old in cuts]
+    P = [means.learn(Y[old], Y[old], Y[rows]) for rows, old in cuts]
     close(np.concatenate(P)[:, :, 1], naive_late.late_means(Y[:, 1], delay, MEAN_WINDOWS))
 
 
@@ -127,7 +132,7 @@ def test_linear_experts_learn_late_labels_row_by_row():
         twin.learn(z[None, :], y[None, :])
 
     expected = naive_late.late_pass(Z, Y, 4, lambda z: (twin.predict(z[None, :])[0], None), learn)
-    got = [late.learn_late(Z[old], Y[old], Z[rows]) for rows, old in pieces(90, 4, (2, 3, 30))]
+    got = [late.learn(Z[old], Y[old], Z[rows]) for rows, old in pieces(90, 4, (2, 3, 30))]
     close(np.concatenate(got), expected)
 
 
@@ -148,7 +153,7 @@ def test_local_experts_learn_rows_as_they_were_predicted(signed):
 
     expected = naive_late.late_pass(np.hstack((Z, G)), Y, 11, predict, learn)
     got = [
-        late.learn_late(Z[old], Y[old], G[old], Z[rows], G[rows])
+        late.learn(Z[old], Y[old], G[old], Z[rows], G[rows])
         for rows, old in pieces(400, 11, (5, 6, 12, 333))
     ]
     np.testing.assert_array_equal(np.concatenate(got), expected)

@@ -641,21 +641,23 @@ LABELS = np.where(SIGNAL > 0.3, "up", np.where(SIGNAL < -0.3, "down", "same"))
 LABELS[:2900][LABELS[:2900] == "same"] = "up"  # the third class comes late
 #: Bytes for about 40 leaves: trees are dropped, and some are left.
 LEAVES = 40 * 40_000
+#: Bytes for all leaves of the stream.
+ALL_LEAVES = 10 * LEAVES
 LEARNERS = {
     "numbers": (pronk.OnlineKernelRegressor, SIGNAL),
     "labels": (pronk.OnlineKernelClassifier, LABELS),
 }
 
 
-def begin(kind, rows):
+def begin(kind, rows, memory=LEAVES):
     """Return a learner of the first rows."""
-    return files.from_bytes(begun(kind, rows), "a model")
+    return files.from_bytes(begun(kind, rows, memory), "a model")
 
 
 @cache
-def begun(kind, rows):
+def begun(kind, rows, memory):
     make, y = LEARNERS[kind]
-    model = make(budget=20, random_state=0, memory_limit=LEAVES)
+    model = make(budget=20, random_state=0, memory_limit=memory)
     return files.to_bytes(model.partial_fit(X[:rows], y[:rows]))
 
 
@@ -717,10 +719,12 @@ def test_a_learner_that_is_loaded_continues_to_the_same_bits(kind, tmp_path):
 def test_a_call_of_the_learner_that_is_stopped_is_rolled_back(kind, rows):
     """Stop at some lines."""
     start, y = 2850, LEARNERS[kind][1]
-    model, count = begin(kind, start), 400 if rows == "a block" else 1
-    while count == 1 and simple(model, y, start) != (rows == "a row"):
-        model.predict_then_learn(X[start : start + 1], y[start : start + 1])
-        start += 1
+    count = 400 if rows == "a block" else 1
+    model = begin(kind, start, LEAVES if count > 1 else ALL_LEAVES)
+    if count == 1:
+        first = first_row(model, y, start, splits=rows != "a row")
+        model.partial_fit(X[start:first], y[start:first])
+        start = first
     now, later = slice(start, start + count), slice(start + count, start + count + 40)
     before, done, lines = state_of(model), copy.deepcopy(model), Lines()
     lines.run(lambda: done.predict_then_learn(X[now], y[now]))
@@ -736,8 +740,12 @@ def test_a_call_of_the_learner_that_is_stopped_is_rolled_back(kind, rows):
         assert np.array_equal(stopped.predict_then_learn(X[later], y[later]), expected), at
 
 
-def simple(model, y, row):
-    """Return whether a row fills no leaf."""
-    after = copy.deepcopy(model)
-    after.predict_then_learn(X[row : row + 1], y[row : row + 1])
-    return sum(forest_of(after).leaves) == sum(forest_of(model).leaves)
+def first_row(model, y, start, splits):
+    """Return the first row from ``start`` on that fills a leaf, or one that does not."""
+    model = copy.deepcopy(model)
+    for row in range(start, ROWS):
+        leaves = sum(forest_of(model).leaves)
+        model.partial_fit(X[row : row + 1], y[row : row + 1])
+        if (sum(forest_of(model).leaves) != leaves) == splits:
+            return row
+    raise AssertionError("no such row")

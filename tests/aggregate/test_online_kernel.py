@@ -122,7 +122,7 @@ def test_the_mixture_keeps_its_bound(seed):
     P, y = some_experts(1000, seed)
     limits = np.array([[y.min()], [y.max()]])
     average = Mixture(4, limits, signed=False, windows=())
-    out = average.learn(P, y)
+    out = average.learn(P, y).final
     clipped = np.clip(P[:, :, 0], *limits[:, 0])
     largest = np.maximum.accumulate(np.abs(clipped - y).max(axis=1)) ** 2  # the mean's is less
     losses = ((clipped - y) ** 2 / (2 * largest[:, None])).sum(axis=0)
@@ -139,7 +139,7 @@ def test_dropping_an_expert_is_never_having_had_its_coordinate():
     np.testing.assert_allclose(
         mixture.weights, weights[[0, 2]] / weights[[0, 2]].sum(), rtol=1e-12, atol=0
     )
-    assert mixture.learn(P[:5, [0, 2]], y[:5]).shape == (5, 1)
+    assert mixture.learn(P[:5, [0, 2]], y[:5]).final.shape == (5, 1)
 
 
 # -- scales -----------------------------------------------------------------------------------

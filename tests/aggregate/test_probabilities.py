@@ -38,12 +38,11 @@ def test_probabilities_are_their_twin(classes, delay):
     X, M, labels = stream(120, classes, late=60)
     if classes == 2:
         M[:, 0] = -M[:, 1]
-    weights = np.random.default_rng(1).uniform(0.2, 3, 120)
     P = np.column_stack((np.ones(120), M[:, 1:] if classes == 2 else M))
     found = Probabilities(P.shape[1], 3, delay)
     Y, cuts = targets(labels, classes), [0, 1, 8, 70, 120]
-    out = [found.learn(X[a:b], P[a:b], Y[a:b], weights[a:b]) for a, b in pairwise(cuts)]
-    expected = naive.ClassProbabilities(X, M, labels, classes, delay, weights).predict_all()
+    out = [found.learn(X[a:b], P[a:b], Y[a:b]) for a, b in pairwise(cuts)]
+    expected = naive.ClassProbabilities(X, M, labels, classes, delay).predict_all()
     close(np.concatenate(out)[:, 1:], expected[:, 1:] if classes == 2 else expected, atol=1e-9)
 
 
@@ -72,7 +71,7 @@ def test_the_log_loss_is_near_that_of_the_best_candidate():
     for t in rows:
         state = found._state
         row = probabilities.new_row(state)
-        probabilities.predict_row(X[t], P[t], state.held[0], state, row)
+        probabilities.predict_row(X[t], P[t], state.last, state, row)
         own.append(row.candidates[:, :3].copy() if row.live.all() or t > 20 else np.ones((5, 3)))
         own[-1] = np.append(own[-1], [(1 + row.final[1:]) / 2], axis=0)
         found.learn(X[t : t + 1], P[t : t + 1], Y[t : t + 1])

@@ -14,7 +14,7 @@ from naive import late as naive_late
 from pronk.aggregate import experts as experts_module
 from pronk.aggregate.baselines import Past
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.late import MOST_NUMBERS, Header, Reader, ReadGroup, ReadRows, WaitingRows
+from pronk.aggregate.late import MOST_NUMBERS, Header, Reader, ReadGroup, ReadRows
 from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.probabilities import Probabilities
 from pronk.aggregate.settings import PAST, PLAIN, RELEVANCE, View, grid
@@ -128,9 +128,6 @@ def test_with_a_constant_lateness_experts_are_those_of_a_delay(labels, rows):
     waiting, late = copy.deepcopy(model.experts), 17
     delayed = copy.deepcopy(model.experts)
     delayed.delay = late
-    delayed._waiting = WaitingRows(2 + delayed.past.columns, delayed.outputs)
-    for mixture in [delayed.mixture, *([delayed.local.mixture] if delayed.local else [])]:
-        mixture.hold_back(late)
     Z = model._scaled(X[rows:])
     Y = np.tile(np.sign(np.sin(np.arange(600.0)))[:, None], (1, delayed.outputs))
     Y = Y if labels else model._scaled_targets(y[rows:, None])
@@ -170,7 +167,6 @@ def test_a_mixture_that_held_rows_back_releases_them():
     P, Y = rng.uniform(-1, 1, (50, 3, 1)), rng.uniform(-1, 1, (50, 1))
     for count in (3, 4, 50):
         late, twin = (Mixture(3, np.array([[-1.0], [1.0]]), False, lags=(1,)) for _ in range(2))
-        late.hold_back(4)
         late.learn(P[:count], Y[: max(0, count - 4)])
         rows = late.release()
         waited, out = [], []
@@ -182,9 +178,10 @@ def test_a_mixture_that_held_rows_back_releases_them():
             out.append(row.final[0])
             naive_late.LateMixture(twin).learn(None, row, Y[len(out)])
         close(rows.final, out)
-        late.learn_recorded(P[: len(out)], Y[1 : 1 + len(out)], np.ones(len(out), dtype=bool), rows)
+        known = np.ones(len(out), dtype=bool)
+        late.learn(P[: len(out)], Y[1 : 1 + len(out)], recorded=(known, rows))
         close(late.weights, twin.weights)
-        assert late.late is None
+        assert not late.ring.rows
 
 
 # -- the learner -----------------------------------------------------------------------------------

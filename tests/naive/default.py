@@ -296,13 +296,12 @@ def linear_experts(Z, Y):
 class ClassProbabilities:
     """The definition of `aggregate.probabilities`, class by class.
 
-    Rows X, margins M (n, classes), labels and weights are those of the whole stream; the first
-    ``known`` rows are learned.
+    Rows X, margins M (n, classes) and labels are those of the whole stream; the first ``known``
+    rows are learned.
     """
 
-    def __init__(self, X, M, labels, classes, delay=0, weights=None, alphas=(1.0, 30.0)):
+    def __init__(self, X, M, labels, classes, delay=0, alphas=(1.0, 30.0)):
         self.X, self.M, self.labels, self.lag, self.alphas = X, M, labels, 1 + delay, alphas
-        self.weights = np.ones(len(X)) if weights is None else weights
         self.classes, self.known, self.delay = range(classes), 0, delay
         self.prior = np.full(3 + len(alphas), 0.05)
         self.prior[0] = 1 - self.prior[1:].sum()
@@ -331,8 +330,7 @@ class ClassProbabilities:
 
     @property
     def counts(self):
-        own, w = self.labels[: self.known], self.weights[: self.known]
-        return np.array([w[own == k].sum() for k in self.classes])
+        return np.array([(self.labels[: self.known] == k).sum() for k in self.classes])
 
     @property
     def seen(self):
@@ -349,7 +347,7 @@ class ClassProbabilities:
         Q = [softmax(self.theta @ [np.log((1 + 0.99 * m) / 2), m]), rates / rates.sum()]
         pairs = np.arange(self.lag, max(self.lag, self.known))
         same = self.labels[pairs] == self.labels[pairs - self.lag]
-        stay = (self.weights[pairs][same].sum() + 0.5) / (self.weights[pairs].sum() + 1)
+        stay = (same.sum() + 0.5) / (len(pairs) + 1)
         repeated = np.array(seen) == (self.labels[last] if last >= 0 else -1)
         others = Q[1] * ~repeated / (Q[1] * ~repeated).sum()
         Q.append(np.where(repeated, stay, (1 - stay) * others) if repeated.any() else Q[1])
@@ -370,20 +368,20 @@ class ClassProbabilities:
         return out
 
     def learn(self, t):
-        y, weight, seen = self.labels[t], self.weights[t], self.seen
+        y, seen = self.labels[t], self.seen
         if len(seen) > 1 and y in seen:
-            w = self.w * self.candidates(t, t - self.lag)[:, seen.index(y)] ** weight
+            w = self.w * self.candidates(t, t - self.lag)[:, seen.index(y)]
             self.w = (1 - 1 / (t + 2)) * w / w.sum() + self.prior / (t + 2)
         known, read = sorted({*seen, y}), self.read(t)
         if len(known) > 1:
             m, own = self.M[t, known], known.index(y)
-            self.theta, self.H = slope_step(m, own, self.theta, self.H, weight=weight)
+            self.theta, self.H = slope_step(m, own, self.theta, self.H)
             for k in known:
                 for a in self.alphas:
                     sign, p = 1 if k == y else -1, self.margin(k, a, read[k])
                     s = 1 / (1 + np.exp(-p))
-                    self.A[k, a] = self.A[k, a] + weight * s * (1 - s) * read[k] ** 2 / 3
-                    step = weight * sign / (1 + np.exp(sign * p)) * read[k] / self.A[k, a]
+                    self.A[k, a] = self.A[k, a] + s * (1 - s) * read[k] ** 2 / 3
+                    step = sign / (1 + np.exp(sign * p)) * read[k] / self.A[k, a]
                     self.v[k, a] = self.v[k, a] + step
         if t:
             low, high, rate = self.low, self.high, 1 / min(t + 1, 1e4)

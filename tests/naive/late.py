@@ -59,12 +59,12 @@ class LateMixture:
         self.mixture = mixture
 
     def predict(self, p):
-        row = self.mixture.read(p[None])
+        row = self.mixture.predict(p[None])
         return row.final[0].copy(), row
 
     def learn(self, _, row, y, gap=1.0):
-        known, gaps = np.ones(1, dtype=bool), np.full(1, gap)
-        self.mixture.learn_recorded(row.clipped, y[None], known, row, gaps)
+        known = np.ones(1, dtype=bool)
+        self.mixture.learn(row.clipped, y[None], np.full(1, gap), (known, row))
 
 
 def known_targets(Y, delay, lags):

@@ -103,19 +103,20 @@ def linear_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array)
 
 @compiled(fastmath={"contract"})
 def learn_linear(
-    Z: Array, Y: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
+    Z: Array, Y: Array, later: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
 ) -> None:
     """Predict then learn rows Z (n, columns) with labels Y (n, outputs).
 
     W, V and ``squares`` (AdaGrad's G) are (outputs, columns + 1), ``updates`` (ALMA's k) is
-    (outputs,); predictions go to ``out`` (n, 2, outputs).
+    (outputs,); predictions go to ``out`` (n, 2, outputs). Where ``later`` (n, columns) has rows,
+    those are predicted.
     """
     d = Z.shape[1]
     for t in range(len(Z)):
+        linear_predictions(later[t] if len(later) else Z[t], W, V, updates, out[t])
         for o in range(len(W)):
             y, w, v = Y[t, o], W[o], V[o]
             f, h, size = linear_scores(Z[t], w, v)
-            out[t, LOGISTIC, o], out[t, MARGIN, o] = linear_values(f, h, size, updates[o])
             # g = y x / (1 + exp(y f)),  G <- G + g^2,  w <- w + 0.2 g / sqrt(G)
             miss = 1.0 / (1.0 + np.exp(min(y * f, 500.0)))
             for j in range(d + 1):
@@ -135,20 +136,6 @@ def learn_linear(
                 for j in range(d + 1):
                     v[j] *= shrink
                 updates[o] += 1.0
-
-
-@compiled
-def learn_late_linear(
-    Z: Array, Y: Array, later: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
-) -> None:
-    """Predict each row of ``later`` into ``out``, then learn the row of Z with targets Y.
-
-    Shapes are those of `learn_linear`; ``later`` is (n, columns).
-    """
-    own = np.empty((1, 2, Y.shape[1]))
-    for t in range(len(Z)):
-        linear_predictions(later[t], W, V, updates, out[t])
-        learn_linear(Z[t : t + 1], Y[t : t + 1], W, squares, V, updates, own)
 
 
 # -- baselines --------------------------------------------------------------------------------
@@ -207,17 +194,27 @@ class Baselines(Stateful):
         """Number of experts."""
         return len(self.names)
 
-    def learn(self, Z: Array, Y: Array) -> Array:
-        """Predict then learn rows Z (n, columns); return predictions (n, experts, outputs)."""
+    def learn(self, Z: Array, Y: Array, later: Array | None = None) -> Array:
+        """Predict then learn rows Z (m, columns); return predictions (n, experts, outputs).
+
+        With ``later`` rows (n, columns) those are predicted: the last m of them just before a row
+        is learned.
+        """
+        if later is None:
+            P, later = np.empty((len(Z), self.count, Y.shape[1])), Z[:0]
+            arriving = P
+        else:
+            P, early = self.predict(later), len(later) - len(Y)
+            later, arriving = later[early:], P[early:]
         means = self.learn_means(Y)
-        if not self._has_linear:
-            return means
-        linear = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
-        learn_linear(
-            np.ascontiguousarray(Z), np.ascontiguousarray(Y), self._logistic, self._squares,
-            self._margin, self._updates, linear,
-        )  # fmt: skip
-        return np.concatenate((means, linear), axis=1)
+        arriving[:, : means.shape[1]] = means
+        if self._has_linear:
+            rows = [np.ascontiguousarray(part) for part in (Z, Y, later)]
+            learn_linear(
+                *rows, self._logistic, self._squares, self._margin, self._updates,
+                arriving[:, means.shape[1] :],
+            )  # fmt: skip
+        return P
 
     def learn_means(self, Y: Array) -> Array:
         """Learn targets Y (n, outputs); return the predictions before each that do not read x."""
@@ -234,23 +231,6 @@ class Baselines(Stateful):
         self._latest, change = known[n:], 1 + self._delay
         # y_{t-1-d} + y_{t-s} - y_{t-s-1-d}
         return (known[last : last + n] + known[change : change + n] - known[:n])[:, None]
-
-    def learn_late(self, Z: Array, Y: Array, later: Array) -> Array:
-        """Learn rows Z (m, columns) with targets Y; after each row of ``later`` one arrives.
-
-        Return the predictions (n, experts, outputs) of the later rows, of which the last m are
-        predicted just before a row is learned.
-        """
-        P, early = self.predict(later), len(later) - len(Y)
-        means = self.learn_means(Y)
-        P[early:, : means.shape[1]] = means
-        if self._has_linear:
-            learn_late_linear(
-                np.ascontiguousarray(Z), np.ascontiguousarray(Y),
-                np.ascontiguousarray(later[early:]), self._logistic, self._squares, self._margin,
-                self._updates, P[early:, means.shape[1] :],
-            )  # fmt: skip
-        return P
 
     def predict(self, Z: Array) -> Array:
         """Predict rows that may come next; return (n, experts, outputs)."""
@@ -385,22 +365,19 @@ class Past(Stateful):
         early = np.repeat(self._read(known[: len(self._held) + 1], 1), min(self.delay, len(Y)), 0)
         return np.vstack((early, self._read(known, len(Y))[: len(Y) - len(early)]))
 
-    def learn(self, Y: Array) -> Array:
-        """Return the columns of the next rows and store their targets."""
+    def learn(self, rows: int, Y: Array) -> Array:
+        """Return the columns of new rows, and store the targets Y that arrive.
+
+        The last len(Y) of the rows have such a target each, which arrives after their prediction.
+        """
         if not self.columns:
-            return np.empty((len(Y), 0))
+            return np.empty((rows, 0))
         known = np.vstack((self._held, Y))
         read = self._read(known, len(Y))
+        if rows > len(Y):
+            read = np.vstack((self.predict(rows - len(Y)), read))
         self._held = known[len(Y) :]
         return read
-
-    def learn_late(self, rows: int, Y: Array) -> Array:
-        """Return the columns of so many rows, and store the targets Y that arrive.
-
-        The last len(Y) rows have such a target each, which arrives after their prediction.
-        """
-        early = rows - len(Y)
-        return np.vstack((self.predict(early), self.learn(Y))) if early else self.learn(Y)
 
     def predict(self, rows: int) -> Array:
         """Return the columns of rows that may come next."""

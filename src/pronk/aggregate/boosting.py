@@ -116,6 +116,15 @@ def add_trees(X: Single, ensemble: Ensemble, first: int, last: int, out: Array) 
 
 
 @compiled
+def predict_rows(X: Single, ensemble: Ensemble, out: Array) -> None:
+    """Write the predictions of rows X (n, columns) to ``out`` (n, outputs)."""
+    for t in range(len(X)):
+        for o in range(out.shape[1]):
+            out[t, o] = ensemble.start[o]
+    add_trees(X, ensemble, 0, len(ensemble.columns), out)
+
+
+@compiled
 def put_in_bins(X: Single, edges: Single, counts: Whole, out: Bins) -> None:
     """Write the bin of each value of X (n, columns): the number of edges below it.
 
@@ -276,7 +285,8 @@ class Fit:
         self.bins = np.empty(X.shape, dtype=np.uint8)
         put_in_bins(X, self.edges, self.counts, self.bins)
         self.X, self.Y, self.signed = X, Y, signed
-        several = len(informative_outputs(Y, signed))
+        self._sources = informative_outputs(Y, signed)
+        several = len(self._sources)
         self.trees = min(MOST_TREES, TREES * max(1, several))
         rng = generator(seed, SIGNS + 16 * number)
         self.signs = rng.choice([-1.0, 1.0], (self.trees, max(several, 1)))
@@ -285,12 +295,11 @@ class Fit:
 
     def grow(self, trees: int) -> None:
         """Grow trees until there are so many, or all."""
-        sources = informative_outputs(self.Y, self.signed)
         while self.grown < min(trees, self.trees):
             R, r = self.Y - self._F, np.zeros(len(self.Y))
-            for sign, source in zip(self.signs[self.grown], sources, strict=False):
+            for sign, source in zip(self.signs[self.grown], self._sources, strict=False):
                 r += sign * R[:, source]
-            if sources:
+            if self._sources:
                 grow_tree(
                     self.bins, self.edges, self.counts, r, R, self.grown, self.ensemble, self._F
                 )
@@ -308,6 +317,7 @@ class Fit:
         """Return the fit with new outputs, each plus or minus one old one."""
         other = copy.copy(self)
         other.Y = recombined(self.Y, matrix)
+        other._sources = informative_outputs(other.Y, self.signed)
         other.continue_with(remapped_ensemble(self.ensemble, matrix), self.grown)
         return other
 
@@ -419,24 +429,20 @@ class Boosting(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, Z: Array, Y: Array, G: Array) -> Array:
-        """Predict then learn rows; where there is no ensemble the prediction is that of G."""
-        return self.learn_late(Z, Y, Z, G)
+    def learn(self, Z: Array, Y: Array, G: Array, later: Array | None = None) -> Array:
+        """Predict then learn rows Z (m, columns); return the predictions (n, outputs).
 
-    def learn_late(self, Z: Array, Y: Array, later: Array, later_G: Array) -> Array:
-        """Learn rows Z (m, columns); after each row of ``later`` (n, columns) one arrives.
-
-        Return the predictions (n, outputs) of the later rows, of which the last m are predicted
-        just before a row is learned; without an ensemble those of ``later_G``.
+        With ``later`` rows (n, columns) those are predicted: the last m of them just before a row
+        is learned. Without an ensemble the predictions are those of G (n, outputs).
         """
-        early, start = len(later) - len(Z), 0
-        out = np.empty(later_G.shape)
-        out[:early] = self.predict(later[:early], later_G[:early])
         rows_Z, rows_Y = _single(Z), _single(Y)
+        new = rows_Z if later is None else _single(later)
+        early, start, out = len(new) - len(Z), 0, G.copy()
+        if early:
+            self._predict(new[:early], out[:early])
         while start < len(Z):
             stop = min(len(Z), start + self._rows_to_event())
-            rows = slice(early + start, early + stop)
-            out[rows] = self.predict(later[rows], later_G[rows])
+            self._predict(new[early + start : early + stop], out[early + start : early + stop])
             self._store(rows_Z[start:stop], rows_Y[start:stop])
             self._rows += stop - start
             self._advance()
@@ -445,11 +451,14 @@ class Boosting(Stateful):
 
     def predict(self, Z: Array, G: Array) -> Array:
         """Predict rows Z (n, columns) that may come next; G where there is no ensemble."""
-        if self._used is None:
-            return G.copy()
-        out = np.tile(self._used.start, (len(Z), 1))
-        add_trees(_single(Z), self._used, 0, len(self._used.columns), out)
+        out = G.copy()
+        self._predict(_single(Z), out)
         return out
+
+    def _predict(self, X: Single, out: Array) -> None:
+        """Write the predictions of rows to ``out``, which stays as it is without an ensemble."""
+        if self._used is not None:
+            predict_rows(X, self._used, out)
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""

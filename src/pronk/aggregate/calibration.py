@@ -252,26 +252,16 @@ def track_error(
 
 
 @compiled(unroll=False)
-def track_errors(R: Array, P: Array, levels: Array, state: QuantileState, used: Array) -> None:
-    """Track errors R (n, outputs), in error scales, of predictions P (n, outputs).
-
-    The quantiles before each row go to ``used`` (n, levels, outputs), in error scales.
-    """
-    for t in range(R.shape[0]):
-        quantiles_at(P[t], state, used[t])
-        track_error(R[t], P[t], used[t], 0, levels, state)
-
-
-@compiled()
-def track_late_errors(
+def track_errors(
     R: Array, P: Array, later: Array, delay: int, levels: Array, state: QuantileState,
     offsets: Array,
 ) -> None:  # fmt: skip
-    """Track errors R of earlier predictions P, each arriving after a ``later`` prediction.
+    """Track errors R of predictions P, each arriving after a ``later`` prediction.
 
-    R, P and ``later`` are (n, outputs). ``offsets`` (delay + n, levels, outputs), in error scales,
-    has the quantiles that the earlier predictions had, from row 0 on; those of the later ones are
-    written from row ``delay`` on. UNKNOWN stands for the present quantiles.
+    R, in error scales, P and ``later`` are (n, outputs); without a ``delay``, ``later`` is P.
+    ``offsets`` (delay + n, levels, outputs), in error scales, has the quantiles that the
+    predictions P had, from row 0 on; those of the later ones are written from row ``delay`` on.
+    UNKNOWN stands for the present quantiles.
     """
     now = np.empty(offsets.shape[1:])
     for t in range(R.shape[0]):
@@ -318,7 +308,8 @@ class Quantiles(Stateful):
             self._offsets[:] = _both_sides(largest[-1:])[0]
             self._squares[0, ONES] += len(P)
         else:
-            track_errors(R, np.ascontiguousarray(P), LEVELS, self._state, used)
+            P = np.ascontiguousarray(P)
+            track_errors(R, P, P, 0, LEVELS, self._state, used)
             used *= scales[:, None]
         return used
 
@@ -339,7 +330,7 @@ class Quantiles(Stateful):
         """
         R = (Y - P) / scales
         P, later = np.ascontiguousarray(P), np.ascontiguousarray(later)
-        track_late_errors(R, P, later, delay, LEVELS, self._state, offsets)
+        track_errors(R, P, later, delay, LEVELS, self._state, offsets)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -516,30 +507,26 @@ class ErrorScale(Stateful):
         size = self.group.nystrom.size if size is None else size
         self._shape.grow_by(1 + 2 * self._read + size - self._shape.size)
 
-    def learn(self, Phi: Array, P: Array, Y: Array) -> Array:
+    def learn(
+        self, Phi: Array, P: Array, Y: Array, later_Phi: Array | None = None,
+        later_P: Array | None = None,
+    ) -> Array:  # fmt: skip
         """Predict the error scale of each row, then learn its error; return (n, outputs).
 
-        Phi (n, r) are kernel features, P predictions and Y targets as given, both (n, outputs).
-        """
-        levels, targets = np.empty(Y.shape), np.empty(Y.shape)
-        log_squares(Y - P, self._running, levels, targets)
-        return _error_scale(levels, self._shape.learn(self._features(Phi, P), targets))
-
-    def learn_late(self, Phi: Array, P: Array, Y: Array, later_Phi: Array, later_P: Array) -> Array:
-        """Learn the errors of earlier rows; after each later row one arrives.
-
-        Phi, P and Y are those of `learn` for the m rows whose targets arrive. Return the error
-        scales (n, outputs) of the later rows, of which the last m are predicted just before an
-        error is learned.
+        Phi (m, r) are kernel features, P predictions and Y targets as given, both (m, outputs).
+        With later rows (n) those are predicted: the last m of them just before an error is learned.
         """
         before, started = self._running[LEVEL].copy(), self._running[ROWS, 0] > 0.0
-        arriving, targets = np.empty(Y.shape), np.empty(Y.shape)
-        log_squares(Y - P, self._running, arriving, targets)
-        if not started:
-            arriving[:1] = before  # the first level that `log_squares` returns is of its own row
-        levels = np.vstack((np.tile(before, (len(later_P) - len(P), 1)), arriving))
-        later = self._features(later_Phi, later_P)
-        return _error_scale(levels, self._shape.learn_late(self._features(Phi, P), targets, later))
+        levels, targets = np.empty(Y.shape), np.empty(Y.shape)
+        log_squares(Y - P, self._running, levels, targets)
+        later = None
+        if later_Phi is not None and later_P is not None:
+            if not started:
+                levels[:1] = before  # the first level of `log_squares` is of its own row
+            levels = np.vstack((np.tile(before, (len(later_P) - len(P), 1)), levels))
+            later = self._features(later_Phi, later_P)
+        shape = self._shape.learn(self._features(Phi, P), targets, later=later)
+        return _error_scale(levels, shape)
 
     def predict(self, Phi: Array, P: Array) -> Array:
         """Predict the error scales (n, outputs) of rows that may come next."""
@@ -608,11 +595,8 @@ def project_slopes(slopes: Array, H: Array) -> None:
 
 
 @compiled(fastmath={"contract"})
-def newton_step(M: Array, label: int, slopes: Array, H: Array, weight: float = 1.0) -> None:
-    """Learn a row: margins M (classes,), class ``label``; slopes (a, b) and H (2, 2) change.
-
-    A row of weight w counts w times in the covariance and in the slope of the loss.
-    """
+def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
+    """Learn a row: margins M (classes,), class ``label``; slopes (a, b) and H (2, 2) change."""
     classes = M.size
     # z = a log p + b m,  P = softmax(z)
     logs, P, largest, total = np.empty(classes), np.empty(classes), -np.inf, 0.0
@@ -637,12 +621,12 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array, weight: float = 1
         H[i, i] += 1.0 - keep
     for k in range(classes):
         u, v = logs[k] - mean_log, M[k] - mean
-        H[0, 0] += weight * P[k] * u * u
-        H[1, 1] += weight * P[k] * v * v
-        H[0, 1] += weight * P[k] * u * v
+        H[0, 0] += P[k] * u * u
+        H[1, 1] += P[k] * v * v
+        H[0, 1] += P[k] * u * v
     H[1, 0] = H[0, 1]
     # (a, b) <- (a, b) + H^-1 (F_y - E F)
-    u, v = weight * (logs[label] - mean_log), weight * (M[label] - mean)
+    u, v = logs[label] - mean_log, M[label] - mean
     determinant = H[0, 0] * H[1, 1] - H[0, 1] * H[1, 0]
     slopes[0] += (H[1, 1] * u - H[0, 1] * v) / determinant
     slopes[1] += (H[0, 0] * v - H[1, 0] * u) / determinant
@@ -675,7 +659,7 @@ def track_margins(
             M[1], M[0] = P[t, last], -P[t, last]
             label = 1 if Y[t, last] > 0.0 else 0
             count = 2
-        newton_step(M[:count], label, slopes, H, 1.0)
+        newton_step(M[:count], label, slopes, H)
 
 
 class Temperature(Stateful):

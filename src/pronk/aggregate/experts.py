@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import Baselines, Past
 from pronk.aggregate.calibration import ErrorScale
 from pronk.aggregate.far import STRIDE, FarHead, is_anchor
-from pronk.aggregate.late import ReadRows, WaitingRows
+from pronk.aggregate.late import ReadRows, Ring
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture, Row
@@ -133,9 +133,8 @@ class Experts(Stateful):
         self._set_limits()
         self.windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(
-            len(settings) + self.baselines.count, limits, signed, self.windows, tuple(error_lags),
-            delay,
-        )  # fmt: skip
+            len(settings) + self.baselines.count, limits, signed, self.windows, tuple(error_lags)
+        )
         self.candidates = Candidates(columns + past.columns, budget, seed)
         self._batches: list[int] = []  # first point of each batch that entered together
         self._rows = 0
@@ -143,7 +142,7 @@ class Experts(Stateful):
         if past.columns or error_lags:
             self.far = self._make_far(self._active, past.columns, limits)
         self._log = self._new_log()
-        self._waiting = WaitingRows(columns + past.columns, outputs) if delay else None
+        self.ring = self._new_ring()
         self.clear_caches()
 
     def add_local(self, metrics: Array, Z: Array | None = None) -> None:
@@ -156,8 +155,12 @@ class Experts(Stateful):
             self.far.add_forest(in_half_medians(metrics[:, own], Z[:, own]))
         self.local = LocalExperts(
             metrics, self.mixture.limits, self.signed, self.seed, self.memory, self.small,
-            self.windows, self.mixture.lags, self.delay,
+            self.windows, self.mixture.lags,
         )  # fmt: skip
+
+    def _new_ring(self) -> Ring:
+        """Return a ring of the rows that wait for their targets, with lagged targets."""
+        return Ring({"Z": ("wide",)}, {"wide": self.columns + self.past.columns})
 
     def _make_far(self, active: list[int], past: int, limits: Array) -> FarHead:
         return FarHead(
@@ -177,11 +180,11 @@ class Experts(Stateful):
 
     def clear_caches(self) -> None:
         """Drop what is computed from points and experts."""
-        self._seen_points: dict[int, Array] = {}
+        self._readings: list[tuple[View, list[Group], Array]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches are not copied.
-        return {**super().__getstate__(), "_seen_points": {}}
+        return {**super().__getstate__(), "_readings": None}
 
     @property
     def final_mixture(self) -> Mixture:
@@ -208,113 +211,129 @@ class Experts(Stateful):
 
     def learn(
         self, Z: Array, Y: Array, given: Array, gaps: Array | None = None, *, fixed: bool = False,
-        read: ReadRows | None = None,
+        read: ReadRows | Recorded | None = None,
     ) -> tuple[Array, Array]:  # fmt: skip
-        """Predict then learn rows Z (n, columns); return predictions and error scales (n, outputs).
+        """Predict rows Z (n, columns); after each, learn the row whose target arrives, if one does.
 
-        Y (n, outputs) are clipped targets for the experts, ``given`` targets as given for the error
-        scale (1 for labels); with a delay the targets that arrive (`late`). ``gaps`` (n,) are the
-        gaps before the rows (`clock`), where there are times. ``fixed``: no points are added and no
-        experts dropped. ``read``: rows as they were predicted earlier.
+        Y (m, outputs) are clipped targets for the experts, ``given`` targets as given for the error
+        scale, of the oldest m rows: without a delay m = n, and otherwise some rows wait (`late`).
+        ``gaps`` (n,) are the gaps before the rows (`clock`), where there are times: rows fade by
+        the gaps between the arrivals of targets. ``fixed``: no points are added and no experts
+        dropped. ``read``: rows as they were predicted earlier.
+
+        Return predictions and error scales (1 for labels), (n, outputs).
         """
-        if self._waiting is not None:
-            return self._learn_late(self._waiting, Z, Y, given, gaps, fixed)
-        return self._learn_epochs(Z, Y, given, gaps, fixed, read)
-
-    def learn_again(
-        self, Z: Array, Y: Array, given: Array, gaps: Array | None, lateness: int
-    ) -> None:
-        """Learn first rows without new points, as if their targets had come so many rows late.
-
-        With a delay that is what `learn` does, with the targets that have arrived. Otherwise the
-        targets of all rows are known: those of the last rows come at the end, without new rows.
-        """
-        if self.delay or not lateness:
-            self.learn(Z, Y, given, gaps, fixed=True)
-            return
-        mixtures = [self.mixture] if self.local is None else [self.mixture, self.local.mixture]
-        self.delay, known = lateness, max(0, len(Z) - lateness)
-        self._waiting = waiting = WaitingRows(self.columns + self.past.columns, self.outputs)
-        for mixture in mixtures:
-            mixture.hold_back(lateness)
-        self.learn(Z, Y[:known], given[:known], None if gaps is None else gaps[:known], fixed=True)
-        self.delay, self._waiting = 0, None
-        parts = [mixture.release() for mixture in mixtures]
-        past, scales = waiting.Z[:, self.columns :], np.ones(Y[known:].shape)
-        all_known = np.ones(len(past), dtype=np.bool_)
-        own = parts[1] if self.local is not None else None
-        rest = Recorded(all_known, past, parts[0], own, scales)
-        after = None if gaps is None else gaps[known:]
-        self._learn_epochs(Z[known:], Y[known:], given[known:], after, True, rest)
-
-    def _learn_epochs(
-        self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool,
-        read: ReadRows | Recorded | None,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        """Predict then learn rows, cut where epochs end."""
-        out, scales = np.empty(Y.shape), np.ones(Y.shape)
-        start = 0
+        out, scales = np.empty((len(Z), self.outputs)), np.ones((len(Z), self.outputs))
+        late = self.ring.rows + len(Z) - len(Y)
+        start = first = 0
         while start < len(Z):
-            stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
-            rows = slice(start, stop)
+            early = late - self.ring.rows  # rows after which no target arrives
+            stop = min(len(Z), start + early + EPOCH - self._rows % EPOCH)
+            rows, count = slice(start, stop), max(0, stop - start - early)
+            new = slice(first, first + count)
+            after = None if gaps is None else gaps[stop - count : stop]
             recorded = None
             if isinstance(read, Recorded):
                 recorded = read.cut(rows)
             elif read is not None:
                 recorded = self.recorded(read[rows], stop - start)
-            own = None if gaps is None else gaps[rows]
-            self._learn_rows(
-                Z[rows], Y[rows], given[rows], own, fixed, out[rows], scales[rows], recorded
+            out[rows], scales[rows] = self._learn_rows(
+                Z[rows], Y[new], given[new], after, fixed, recorded
             )
-            self._rows += stop - start
-            if self._rows % EPOCH == 0:
+            self._rows += count
+            if count and self._rows % EPOCH == 0:
                 self._end_epoch(fixed)
-            start = stop
+            start, first = stop, new.stop
         return out, scales
 
+    def learn_again(
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None, lateness: int
+    ) -> None:
+        """Learn first rows without new points, as if their targets had come ``lateness`` rows late.
+
+        With a delay that is what `learn` does, with the targets that have arrived. Otherwise the
+        targets of all rows are known: those of the last rows come at the end, without new rows.
+        """
+        known = len(Y) if self.delay else max(0, len(Y) - lateness)
+        self.learn(Z, Y[:known], given[:known], gaps, fixed=True)
+        if known == len(Y):
+            return
+        (wide,), self.ring = self.ring.parts, self._new_ring()
+        inner = self.mixture.release()
+        final = None if self.local is None else self.local.mixture.release()
+        all_known, scales = np.ones(len(wide), dtype=np.bool_), np.ones(Y[known:].shape)
+        rest = Recorded(all_known, wide[:, self.columns :], inner, final, scales)
+        after = None if gaps is None else gaps[known:]
+        self.learn(Z[known:], Y[known:], given[known:], after, fixed=True, read=rest)
+
     def _learn_rows(
-        self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool, out: Array,
-        scales: Array, recorded: Recorded | None = None,
-    ) -> None:  # fmt: skip
-        self._learn_far(Z, Y, given)
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool,
+        recorded: Recorded | None,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Do what `learn` does with rows of one epoch."""
+        past = self.past.learn(len(Z), Y)
+        if recorded is not None:
+            past[recorded.known] = recorded.past[recorded.known]
+        new = np.hstack((Z, past)) if self.past.columns else Z
+        (rows,) = self.ring.extend(len(new))
+        rows[len(rows) - len(new) :] = new
+        old, later = rows[: len(Y)], None if len(Y) == len(rows) else new
+        self._learn_far(old[:, : self.columns], Y, given)
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
-        P[:, len(self._active) :] = self.baselines.learn(Z, Y)
-        if self.past.columns:
-            past = self.past.learn(Y)
-            if recorded is not None:
-                past[recorded.known] = recorded.past[recorded.known]
-            Z = np.hstack((Z, past))
-        uniforms = self.candidates.uniforms.draw(len(Z))
+        read = None if later is None else Z
+        P[:, len(self._active) :] = self.baselines.learn(old[:, : self.columns], Y, read)
+        uniforms = self.candidates.uniforms.draw(len(Y))
         open_to_points = not fixed and self._open_to_points
-        self._log.add(Z, Y, gaps)
+        self._log.add(old, Y, gaps)
+        gaps = np.ones(len(Y)) if gaps is None else gaps
         place = {number: i for i, number in enumerate(self._active)}
-        for group, Phi in self.features(Z):
+        for group, Phi, later_Phi in self._features_of_both(old, later):
             for number, learner in group.learners.items():
-                P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y, gaps)
+                size = learner.size
+                following = None if later_Phi is None else later_Phi[:, :size]
+                P[:, place[number]] = learner.learn(Phi[:, :size], Y, gaps, following)
             if open_to_points and group is self.reference:
-                chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
-                self.candidates.propose(Z[chosen], uniforms[chosen])
-        out[:] = self.mix(P, Z, Y, gaps, recorded)
-        if self.error_scale is not None:
-            scales[:] = self.error_scale.learn(Phi, out, given)  # its group is the last
+                chosen = proposes(outside(group.diagonal(old), Phi), uniforms)
+                self.candidates.propose(old[chosen], uniforms[chosen])
+        final = self._mix(P, old, Y, later, gaps, recorded)
+        out, scales = final[len(final) - len(Z) :], np.ones(Z.shape[:1] + Y.shape[1:])
+        if self.error_scale is not None:  # its group is the last
+            scales = self.error_scale.learn(Phi, final[: len(Y)], given, later_Phi, out)
             if recorded is not None:
                 scales[recorded.known] = recorded.scales[recorded.known]
+        self.ring.drop(len(Y))
+        return out, scales
 
-    def mix(
-        self, P: Array, Z: Array, Y: Array, gaps: Array | None = None,
-        recorded: Recorded | None = None,
+    def _features_of_both(
+        self, Z: Array, later: Array | None
+    ) -> Iterator[tuple[Group, Array, Array | None]]:
+        """Yield each group with the features of rows Z and of ``later`` rows, if there are any."""
+        if later is None:
+            for group, Phi in self.features(Z):
+                yield group, Phi, None
+            return
+        for (group, Phi), (_, later_Phi) in zip(
+            self.features(Z), self.features(later), strict=True
+        ):
+            yield group, Phi, later_Phi
+
+    def _mix(
+        self, P: Array, Z: Array, Y: Array, later: Array | None, gaps: Array | None,
+        recorded: Recorded | None,
     ) -> Array:  # fmt: skip
-        """Combine the predictions P (n, experts, outputs) of rows Z, with lagged targets; learn Y.
+        """Combine the predictions P (n, experts, outputs) of rows; learn rows Z with targets Y.
 
-        Return the final predictions (n, outputs); where they are ``recorded``, those.
+        Return the final predictions of all rows, first of those that wait; where they are
+        ``recorded``, those.
         """
-        if recorded is None:
-            G = self.mixture.learn(P, Y, gaps)
-            return G if self.local is None else self.local.learn(Z, Y, G, gaps)
-        G = self.mixture.learn_recorded(P, Y, recorded.known, recorded.inner, gaps)
-        if self.local is None or recorded.own is None:
+        made = None if recorded is None else (recorded.known, recorded.inner)
+        G = self.mixture.learn(P, Y, gaps, made).final
+        if self.local is None:
             return G
-        return self.local.learn_recorded(Z, Y, G, recorded.known, recorded.own, gaps)
+        made = None
+        if recorded is not None and recorded.own is not None:
+            made = recorded.known, recorded.own
+        return self.local.learn(Z, Y, G[: len(Y)], gaps, later, G[len(G) - len(P) :], made)
 
     @property
     def ranges(self) -> list[Array]:
@@ -332,10 +351,10 @@ class Experts(Stateful):
         The record (n, width) has what `recorded` unpacks when the rows are learned.
         """
         P, Z, Phi = self._predict_all(Z)
-        rows = self.mixture.read(P)
+        rows = self.mixture.predict(P)
         parts = [Z[:, self.columns :], *rows]
         if self.local is not None:
-            rows = self.local.read(Z, rows.final)
+            rows = self.local.predict(Z, rows.final)
             parts += rows
         final, scales = rows.final, np.ones(rows.final.shape)
         if self.error_scale is not None:
@@ -396,79 +415,6 @@ class Experts(Stateful):
             return None
         return Recorded(read.used.copy(), past, inner, second, scales)
 
-    # -- targets that arrive late (`late`) ---------------------------------------------------------
-
-    def _learn_late(
-        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, gaps: Array | None,
-        fixed: bool,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        """Predict rows Z; after each learn the row whose target in Y arrives, if one does.
-
-        Rows fade by the gaps between the arrivals of targets.
-        """
-        out, scales = np.empty((len(Z), self.outputs)), np.ones((len(Z), self.outputs))
-        start = first = 0
-        while start < len(Z):
-            early = self.delay - waiting.rows  # rows after which no target arrives
-            stop = min(len(Z), start + early + EPOCH - self._rows % EPOCH)
-            rows, new = slice(start, stop), slice(first, first + max(0, stop - start - early))
-            own = None if gaps is None else gaps[stop - (new.stop - first) : stop]
-            out[rows], scales[rows] = self._learn_arriving(
-                waiting, Z[rows], Y[new], given[new], own, fixed
-            )
-            self._rows += new.stop - first
-            if new.stop > first and self._rows % EPOCH == 0:
-                self._end_epoch(fixed)
-            start, first = stop, new.stop
-        return out, scales
-
-    def _learn_arriving(
-        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, gaps: Array | None,
-        fixed: bool,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        """Predict rows of one epoch, and learn the rows whose targets arrive as they were read."""
-        count, columns = len(Y), self.columns
-        wide = np.hstack((Z, self.past.learn_late(len(Z), Y)))
-        old = waiting.add_Z(wide)[:count]
-        P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
-        P[:, len(self._active) :] = self.baselines.learn_late(old[:, :columns], Y, Z)
-        self._learn_far(old[:, :columns], Y, given)
-        Phi, later_Phi = self._learn_late_experts(old, Y, wide, gaps, fixed, P)
-        inner = self.mixture.learn(P, Y, gaps)
-        old_inner = waiting.add_inner(inner)[:count]
-        final, scales = inner, np.ones(inner.shape)
-        if self.local is not None:
-            final = self.local.learn_late(old, Y, old_inner, wide, inner, gaps)
-        old_final = waiting.add_final(final)[:count]
-        if self.error_scale is not None:
-            scales = self.error_scale.learn_late(Phi, old_final, given, later_Phi, final)
-        waiting.drop(count)
-        return final, scales
-
-    def _learn_late_experts(
-        self, Z: Array, Y: Array, later: Array, gaps: Array | None, fixed: bool, P: Array
-    ) -> tuple[Array, Array]:
-        """Learn rows Z; predictions of the ``later`` rows go to P.
-
-        Return the features of the error scale, for Z and for the later rows.
-        """
-        uniforms = self.candidates.uniforms.draw(len(Z))
-        open_to_points = not fixed and self._open_to_points
-        if len(Z):
-            self._log.add(Z, Y, gaps)
-        place = {number: i for i, number in enumerate(self._active)}
-        learned = [Phi for _, Phi in self.features(Z)]
-        for (group, later_Phi), Phi in zip(self.features(later), learned, strict=True):
-            for number, learner in group.learners.items():
-                size = learner.size
-                P[:, place[number]] = learner.learn_late(
-                    Phi[:, :size], Y, later_Phi[:, :size], gaps
-                )
-            if open_to_points and group is self.reference:
-                chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
-                self.candidates.propose(Z[chosen], uniforms[chosen])
-        return Phi, later_Phi  # those of the last group
-
     def all_groups(self) -> list[Group]:
         """Return the groups of the experts and, last, that of the error scale."""
         return self._groups if self.error_scale is None else [*self._groups, self.error_scale.group]
@@ -478,23 +424,24 @@ class Experts(Stateful):
 
         Distances are computed once per view.
         """
-        seen = distances = None
-        for group in self.all_groups():
-            if group.view is not seen:
-                seen, rows, points = group.view, group.view.rows(Z), self.points_of(group.view)
-                if seen.has_bandwidth:
-                    distances = np.empty((len(Z), len(points)))
-                    seen.kernel.distances_of_each(rows, points, distances)
-            yield group, group.features(rows, points[: group.nystrom.points], distances)
+        if self._readings is None:
+            self._readings = [
+                self._reading(view, list(groups))
+                for view, groups in groupby(self.all_groups(), key=lambda group: group.view)
+            ]
+        for view, groups, points in self._readings:
+            rows, distances = view.rows(Z), None
+            if view.has_bandwidth:
+                distances = np.empty((len(Z), len(points)))
+                view.kernel.distances_of_each(rows, points, distances)
+            for group in groups:
+                yield group, group.features(rows, points, distances)
 
-    def points_of(self, view: View) -> Array:
-        """Return the points of a view's groups as its kernel reads them, in Fortran order."""
-        points = self._seen_points.get(view.number)
-        if points is None:
-            count = max(g.nystrom.points for g in self.all_groups() if g.view is view)
-            points = np.asfortranarray(view.rows(self.candidates.points.values[:count]))
-            self._seen_points[view.number] = points
-        return points
+    def _reading(self, view: View, groups: list[Group]) -> tuple[View, list[Group], Array]:
+        """Return a view, groups, and their points as its kernel reads them, in Fortran order."""
+        count = max(group.nystrom.points for group in groups)
+        points = np.asfortranarray(view.rows(self.candidates.points.values[:count]))
+        return view, groups, points
 
     # -- points -----------------------------------------------------------------------------
 
@@ -616,9 +563,9 @@ class Experts(Stateful):
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Predict rows Z that may come next; return predictions and error scales (1 for labels)."""
         P, Z, Phi = self._predict_all(Z)
-        out = self.mixture.predict(P)
+        out = self.mixture.predict(P).final
         if self.local is not None:
-            out = self.local.predict(Z, out)
+            out = self.local.predict(Z, out).final
         if self.error_scale is None:
             return out, np.ones(out.shape)
         return out, self.error_scale.predict(Phi, out)
@@ -675,7 +622,7 @@ class Experts(Stateful):
         for group, Phi in self.features(self._with_last(Z)):
             for number, learner in group.learners.items():
                 weighted_sums(Phi, learner.weights, P[:, self.far.experts.index(number)])
-        return self.far.mixture.predict(P)
+        return self.far.mixture.predict(P).final
 
     def _with_last(self, Z: Array) -> Array:
         """Return rows that may come next with lagged targets, where those are read."""
@@ -721,8 +668,6 @@ class Experts(Stateful):
         self.past.remap(matrix)
         if self.far is not None:
             self.far.remap(matrix)
-        if self._waiting is not None:
-            self._waiting.remap(matrix)
         self._log.Y.remap(matrix)
 
     # -- state ------------------------------------------------------------------------------
@@ -741,7 +686,7 @@ class Experts(Stateful):
         Part("error_scale", "error_scale"),
         Part("far", "far", make="_new_far"),
         Places("batches", high="points"),
-        Part("waiting", sizes={"wide": "wide", "outputs": "outputs"}),
+        Part("ring", "ring", sizes={"wide": "wide"}),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}),
         Unsaved("outputs"),
         Unsaved("reference"),
@@ -787,6 +732,9 @@ class Experts(Stateful):
         require(known and leads, "leader is not one of the active experts, from where there is one")
         self._set_limits()
         self._restore_spans()
+        rings = [self.ring, self.mixture.ring]
+        rings += [] if self.local is None else [self.local.mixture.ring]
+        require(len({ring.rows for ring in rings}) == 1, "rings have different numbers of rows")
         require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
         require(bool(self._log.gaps.size) <= self.timed, "log has gaps without times")
         opened = [m.open_rows for group in self._groups for m in group.learners.values()]

@@ -240,7 +240,7 @@ class FarHead(Stateful):
         Y (n, outputs) are clipped targets for the mixture, ``given`` those for the intervals.
         """
         assert self._copied is not None
-        final = self._copied.predict(P)
+        final = self._copied.predict(P).final
         self.mixture.learn(P, Y)
         if self.signed:
             self.temperature.learn(final, Y)

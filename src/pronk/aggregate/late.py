@@ -12,7 +12,7 @@ predictions that were made then. For row t = 0, 1, ..
               predictions that waited
 
 This is the definition, and blocks are exact: a Newton expert predicts row t as of an earlier row of
-its open block (`newton.engine`, `learn_late`), everything else is a compiled loop that predicts row
+its open block (`newton.forecaster`), everything else is a compiled loop that predicts row
 t and learns row t - d. A row costs about two, one that is predicted and one that is learned.
 
 Where experts are made again from the first rows (`learner`), the rows that wait are predicted again
@@ -42,8 +42,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.linalg import GrowingRows, recombined
-from pronk.core.state import LARGEST_TARGET, Rows, Stateful, checked_count, require
+from pronk.core.linalg import recombined
+from pronk.core.state import LARGEST_TARGET, Numbers, Sizes, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
 
@@ -51,60 +51,70 @@ Array = NDArray[np.float64]
 MOST_NUMBERS = 2048
 
 
-class WaitingRows(Stateful):
-    """Rows that wait for their targets, the oldest first.
+class Ring(Stateful):
+    """Rows that wait for their targets, the oldest first; without a delay none does.
 
-    Z      (rows, wide) with the lagged targets that were read
-    inner  (rows, outputs) the prediction of the inner mixture
-    final  (rows, outputs) the final prediction
+    ``shapes`` has the parts of a row by name, with names of sizes or numbers: a part is an array
+    (rows, \\*shape). Rows are added behind the others and never written again, so a snapshot shares
+    the arrays.
     """
 
-    def __init__(self, wide: int, outputs: int) -> None:
-        self._Z = GrowingRows(wide)
-        self._inner, self._final = GrowingRows(outputs), GrowingRows(outputs)
+    def __init__(self, shapes: dict[str, tuple[str | int, ...]], sizes: dict[str, int]) -> None:
+        self._shapes = shapes
+        self._start = self._stop = 0
+        self._arrays = [
+            np.empty((0, *(term if isinstance(term, int) else sizes[term] for term in shape)))
+            for shape in shapes.values()
+        ]
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return self._Z.size
+        return self._stop - self._start
 
     @property
-    def Z(self) -> Array:
-        """The rows with the lagged targets that were read, (rows, wide)."""
-        return self._Z.values
+    def parts(self) -> list[Array]:
+        """The parts of all rows."""
+        return [array[self._start : self._stop] for array in self._arrays]
 
-    def add_Z(self, Z: Array) -> Array:
-        """Add new rows; return all."""
-        self._Z.append(Z)
-        return self._Z.values
-
-    def add_inner(self, inner: Array) -> Array:
-        """Add inner predictions of the new rows; return those of all rows."""
-        self._inner.append(inner)
-        return self._inner.values
-
-    def add_final(self, final: Array) -> Array:
-        """Add final predictions of the new rows; return those of all rows."""
-        self._final.append(final)
-        return self._final.values
+    def extend(self, rows: int) -> list[Array]:
+        """Add rows, which the caller fills; return the parts of all rows."""
+        kept = self.rows
+        if not kept or self._stop + rows > len(self._arrays[0]):
+            larger = [np.empty((2 * kept + rows, *part.shape[1:])) for part in self._arrays]
+            for new, part in zip(larger, self.parts, strict=True):
+                new[:kept] = part
+            self._arrays, self._start, self._stop = larger, 0, kept
+        self._stop += rows
+        return self.parts
 
     def drop(self, rows: int) -> None:
         """Drop the oldest rows, whose targets have arrived."""
-        for name in ("_Z", "_inner", "_final"):
-            setattr(self, name, GrowingRows.from_state(getattr(self, name).values[rows:]))
+        self._start += rows
 
-    def remap(self, matrix: Array) -> None:
-        """Replace the outputs by new ones, each plus or minus one old one."""
-        for name in ("_inner", "_final"):
-            rows = GrowingRows.from_state(getattr(self, name).values)
-            rows.remap(matrix)
-            setattr(self, name, rows)
+    def replace(self, *parts: Array) -> None:
+        """Replace the parts of all rows."""
+        self._arrays, self._start, self._stop = list(parts), 0, len(parts[0])
 
-    STATE = (
-        Rows("Z", ("rows", "wide")),
-        Rows("inner", ("rows", "outputs")),
-        Rows("final", ("rows", "outputs")),
-    )
+    def to_state(self) -> dict[str, Any]:
+        """Return the parts by name."""
+        return {name: part.copy() for name, part in zip(self._shapes, self.parts, strict=True)}
+
+    def _load(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        require(set(state) == set(self._shapes), "the parts of waiting rows are others")
+        sizes = Sizes()
+        fields = [Numbers(name, ("rows", *shape)) for name, shape in self._shapes.items()]
+        self.replace(*(field.checked(state[field.name], sizes) for field in fields))
+        return sizes
+
+    def snapshot(self) -> Any:
+        """Return the arrays and which of their rows wait."""
+        return self._arrays, self._start, self._stop
+
+    def roll_back(self, snapshot: Any) -> None:
+        """Return to the rows of a snapshot."""
+        self._arrays, self._start, self._stop = snapshot
 
 
 # -- rows that wait outside ------------------------------------------------------------------------

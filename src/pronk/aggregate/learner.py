@@ -542,6 +542,8 @@ class OnlineKernel(Stateful):
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
         if self.experts is not None:
+            waits = self.experts.ring.rows == sizes["late"]
+            require(waits, "experts have other rows that wait than late_Y")
             local = self._has_local(self._rows, self.experts.past)
             require((self.experts.local is not None) == local, "local is not there as rows says")
             self._require_ranges(self.experts)

@@ -46,7 +46,6 @@ from pronk.aggregate.trees import (
     Whole,
     factor_again,
     leaf_arrays,
-    learn_late_local_rows,
     learn_local_rows,
     most_leaves,
     needs_memory,
@@ -163,35 +162,29 @@ class Forest(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, Z: Array, Y: Array, G: Array) -> Array:
-        """Predict then learn rows Z (n, D) with targets Y, given the inner predictions G (n, K).
+    def learn(
+        self, Z: Array, Y: Array, G: Array, later: Array | None = None, later_G: Array | None = None
+    ) -> Array:
+        """Predict then learn rows Z (m, D) with targets Y, given the inner predictions G (m, K).
 
-        Return the predictions (n, 4, K) of the experts.
+        Return the predictions (n, 4, K) of the experts. With ``later`` rows (n, D) those are
+        predicted, given later_G: the last m of them just before a row is learned.
         """
-        Z, Y, G = np.ascontiguousarray(Z), np.ascontiguousarray(Y), np.ascontiguousarray(G)
-        out, done, row = np.empty((len(Z), len(NAMES), Y.shape[1])), 0, self.new_row()
+        row, done = self.new_row(), 0
+        if later is None or later_G is None:
+            out = np.empty((len(Z), len(NAMES), G.shape[1]))
+            arriving, later, later_G = out, Z[:0], G[:0]
+        else:
+            early = len(later) - len(Z)
+            out = np.empty((len(later), len(NAMES), G.shape[1]))
+            if early:
+                out[:early] = self.predict(later[:early], later_G[:early])
+            arriving, later, later_G = out[early:], later[early:], later_G[early:]
+        rows = [np.ascontiguousarray(part) for part in (Z, Y, G, later, later_G)]
         while done < len(Z):
             done += learn_local_rows(
-                Z[done:], Y[done:], G[done:], self.signed, self._pool, self._trees, row, out[done:]
-            )
-            self._split(row)
-        return out
-
-    def learn_late(self, Z: Array, Y: Array, G: Array, later: Array, later_G: Array) -> Array:
-        """Learn rows Z (m, D) with targets Y, given G; after each row of ``later`` one arrives.
-
-        Return the predictions (n, 4, K) of the later rows, of which the last m are predicted just
-        before a row is learned.
-        """
-        early, done, row = len(later) - len(Z), 0, self.new_row()
-        out = np.empty((len(later), len(NAMES), G.shape[1]))
-        if early:
-            out[:early] = self.predict(later[:early], later_G[:early])
-        rows = [np.ascontiguousarray(part) for part in (Z, Y, G, later[early:], later_G[early:])]
-        while done < len(Z):
-            done += learn_late_local_rows(
                 *(part[done:] for part in rows), self.signed, self._pool, self._trees, row,
-                out[early + done :],
+                arriving[done:],
             )  # fmt: skip
             self._split(row)
         return out
@@ -444,55 +437,35 @@ class LocalExperts(Stateful):
     def __init__(
         self, metrics: Array, limits: Array, signed: bool, seed: int, memory: int,
         small: bool = False, windows: tuple[float, ...] = WINDOWS, lags: tuple[int, ...] = (),
-        delay: int = 0,
     ) -> None:  # fmt: skip
         self.forest = Forest(metrics, limits, signed, seed, memory, small)
         self.boosting: Boosting | None = None
         if not small:
             self.boosting = Boosting(metrics.shape[1], limits.shape[1], signed, seed)
         count = 1 + len(NAMES) + (self.boosting is not None)
-        self.mixture = Mixture(count, limits, signed, windows, lags, delay)
+        self.mixture = Mixture(count, limits, signed, windows, lags)
 
-    def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
-        """Predict then learn rows Z (n, D), given G; return the final predictions (n, K)."""
-        return self.mixture.learn(self._learn(Z, Y, G), Y, gaps)
+    def learn(
+        self, Z: Array, Y: Array, G: Array, gaps: Array | None = None, later: Array | None = None,
+        later_G: Array | None = None, recorded: tuple[NDArray[np.bool_], Row] | None = None,
+    ) -> Array:  # fmt: skip
+        """Predict then learn rows Z (m, D), given G; return the final predictions of all rows.
 
-    def learn_late(
-        self, Z: Array, Y: Array, G: Array, later: Array, later_G: Array, gaps: Array | None
-    ) -> Array:
-        """Learn rows Z (m, D) that were predicted earlier; predict each of the later rows."""
-        parts = [later_G[:, None], self.forest.learn_late(Z, Y, G, later, later_G)]
+        Those of rows that wait for their targets come first. With ``later`` rows (n, D) those are
+        predicted, given later_G; ``recorded`` is that of `Mixture.learn`.
+        """
+        new_G = G if later is None or later_G is None else later_G
+        parts = [new_G[:, None], self.forest.learn(Z, Y, G, later, later_G)]
         if self.boosting is not None:
-            parts.append(self.boosting.learn_late(Z, Y, later, later_G)[:, None])
-        return self.mixture.learn(np.concatenate(parts, axis=1), Y, gaps)
+            parts.append(self.boosting.learn(Z, Y, new_G, later)[:, None])
+        return self.mixture.learn(np.concatenate(parts, axis=1), Y, gaps, recorded).final
 
-    def _learn(self, Z: Array, Y: Array, G: Array) -> Array:
-        """Let the experts predict then learn; return the predictions (n, experts, K), G first."""
-        parts = [G[:, None], self.forest.learn(Z, Y, G)]
-        if self.boosting is not None:
-            parts.append(self.boosting.learn(Z, Y, G)[:, None])
-        return np.concatenate(parts, axis=1)
-
-    def _predict(self, Z: Array, G: Array) -> Array:
+    def predict(self, Z: Array, G: Array) -> Row:
+        """Predict rows that may come next; return all parts (`Mixture.predict`)."""
         parts = [G[:, None], self.forest.predict(Z, G)]
         if self.boosting is not None:
             parts.append(self.boosting.predict(Z, G)[:, None])
-        return np.concatenate(parts, axis=1)
-
-    def learn_recorded(
-        self, Z: Array, Y: Array, G: Array, known: NDArray[np.bool_], rows: Row,
-        gaps: Array | None = None,
-    ) -> Array:  # fmt: skip
-        """Do the same with the predictions that were made, ``rows``, where ``known``."""
-        return self.mixture.learn_recorded(self._learn(Z, Y, G), Y, known, rows, gaps)
-
-    def predict(self, Z: Array, G: Array) -> Array:
-        """Predict rows that may come next; return (n, K)."""
-        return self.mixture.predict(self._predict(Z, G))
-
-    def read(self, Z: Array, G: Array) -> Row:
-        """Predict rows that may come next; return all parts (`Mixture.read`)."""
-        return self.mixture.read(self._predict(Z, G))
+        return self.mixture.predict(np.concatenate(parts, axis=1))
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""

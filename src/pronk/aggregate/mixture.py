@@ -45,6 +45,7 @@ from pronk.aggregate.certificate import (
     beyond_range,
 )
 from pronk.aggregate.clipping import LAGGED_REACH, clip_around, clip_errors
+from pronk.aggregate.late import Ring
 from pronk.aggregate.stacks import (
     LOGIT_ALPHA,
     LOGIT_START,
@@ -57,7 +58,7 @@ from pronk.aggregate.stacks import (
 )
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
-from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, require
+from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -146,6 +147,14 @@ class Row(NamedTuple):
     candidates: Array
     final: Array
     lagged: Array
+
+
+#: Shapes of the fields.
+PARTS: dict[str, tuple[str | int, ...]] = {
+    "clipped": ("experts", "outputs"), "candidates": ("candidates", "outputs"),
+    "final": ("outputs",), "lagged": ("outputs", "lags"),
+}  # fmt: skip
+SIZES = "experts", "candidates", "outputs", "lags"
 
 
 @compiled(fastmath={"contract"})
@@ -295,144 +304,43 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
     store_errors(y, signed, state, row)
 
 
+@compiled
+def row_at(place: int, rows: Row) -> Row:
+    """Return one of several rows: the fields of ``rows`` have an entry per row."""
+    return Row(rows.clipped[place], rows.candidates[place], rows.final[place], rows.lagged[place])
+
+
 @compiled(unroll=False)
 def mix_rows(
-    P: Array, Y: Array, gaps: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row,
-    out: Array,
-) -> None:  # fmt: skip
-    """Predict then learn rows: P (n, experts, outputs), Y and ``out`` (n, outputs), gaps (n,)."""
-    for t in range(len(P)):
-        predict_row(P[t], signed, state, row)
-        for o in range(row.final.size):
-            out[t, o] = row.final[o]
-        state.gap[0] = gaps[t]
-        learn_row(Y[t], signed, state, sums, row)
-
-
-@compiled
-def mix_late_rows(
-    P: Array, Y: Array, gaps: Array, predicted: int, signed: bool, state: Weights,
-    sums: CombinationSums, waiting: Row, out: Array,
-) -> None:  # fmt: skip
-    """Predict rows; after each, learn the row whose target arrives.
-
-    P is (n, experts, outputs), ``out`` (n, outputs), Y (arriving, outputs) and the gaps before
-    these rows (arriving,). ``waiting`` has the
-    rows that wait (`LateRows`), row t at t modulo their number; ``predicted`` counts rows before.
-    """
-    places, arrived = len(waiting.final), 0
-    for t in range(len(P)):
-        place = (predicted + t) % places
-        row = Row(
-            waiting.clipped[place], waiting.candidates[place], waiting.final[place],
-            waiting.lagged[place],
-        )  # fmt: skip
-        predict_row(P[t], signed, state, row)
-        for o in range(row.final.size):
-            out[t, o] = row.final[o]
-        if predicted + t + 1 < places:
-            continue
-        # The oldest of delay + 1 rows.
-        place = (predicted + t + 1) % places
-        row = Row(
-            waiting.clipped[place], waiting.candidates[place], waiting.final[place],
-            waiting.lagged[place],
-        )  # fmt: skip
-        state.gap[0] = gaps[arrived]
-        learn_row(Y[arrived], signed, state, sums, row)
-        arrived += 1
-
-
-@compiled
-def mix_recorded_rows(
     P: Array, Y: Array, gaps: Array, known: NDArray[np.bool_], signed: bool, state: Weights,
-    sums: CombinationSums, recorded: Row, learns: bool,
+    sums: CombinationSums, rows: Row,
 ) -> None:  # fmt: skip
-    """Learn rows as ``recorded`` where ``known`` (n,); predict the others there, then learn them.
+    """Predict rows; after each, learn the row whose target arrives, if one does.
 
-    P is (n, experts, outputs), Y (n, outputs), gaps (n,); the fields of ``recorded`` are those of
-    `Row` for n rows. Without ``learns`` rows are only predicted, as ones that may come next.
+    The fields of ``rows`` have an entry per row: first those that wait, then the new ones, of which
+    P (n, experts, outputs) are the experts' predictions. Where ``known`` (n,) the entry of a new
+    row has what was predicted earlier. Y (m, outputs) are the targets that arrive, of the first m
+    entries, and gaps (m,) the gaps before these rows: the last of them arrives after the last row.
     """
+    waiting, early = len(rows.final) - len(P), len(P) - len(Y)
     for t in range(len(P)):
-        row = Row(
-            recorded.clipped[t], recorded.candidates[t], recorded.final[t], recorded.lagged[t]
-        )
         if not known[t]:
-            predict_row(P[t], signed, state, row)
-        if learns:
-            state.gap[0] = gaps[t]
-            learn_row(Y[t], signed, state, sums, row)
-
-
-@compiled(unroll=False)
-def predict_rows(P: Array, signed: bool, state: Weights, row: Row, out: Array) -> None:
-    """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
-    for t in range(len(P)):
-        predict_row(P[t], signed, state, row)
-        for o in range(row.final.size):
-            out[t, o] = row.final[o]
-
-
-class LateRows(Stateful):
-    """Rows of a mixture whose targets arrive ``delay`` rows late, as they were predicted.
-
-    The fields are those of `Row`, for delay + 1 rows; row t of the stream is at t modulo delay + 1.
-    """
-
-    def __init__(self, delay: int, experts: int, stacks: int, outputs: int, lags: int) -> None:
-        self._predicted = 0
-        self._clipped = np.zeros((delay + 1, experts, outputs))
-        self._candidates = np.zeros((delay + 1, 1 + stacks, outputs))
-        self._final = np.zeros((delay + 1, outputs))
-        self._lagged = np.zeros((delay + 1, outputs, lags))
-
-    @property
-    def rows(self) -> Row:
-        """Arrays that rows change."""
-        return Row(self._clipped, self._candidates, self._final, self._lagged)
-
-    @property
-    def predicted(self) -> int:
-        """Number of rows predicted so far."""
-        return self._predicted
-
-    def count(self, rows: int) -> None:
-        """Add to the number of rows predicted."""
-        self._predicted += rows
-
-    def keep(self, chosen: NDArray[np.int64]) -> None:
-        """Drop the predictions of the other experts."""
-        self._clipped = np.ascontiguousarray(self._clipped[:, chosen])
-
-    def remap(self, matrix: Array) -> None:
-        """Replace the outputs by new ones, each plus or minus one old one."""
-        self._clipped = recombined(self._clipped, matrix)
-        self._candidates = recombined(self._candidates, matrix)
-        self._final = recombined(self._final, matrix)
-        self._lagged = recombined(self._lagged, matrix, axis=-2)
-
-    STATE = (
-        Count("predicted"),
-        Numbers("clipped", ("places", "experts", "outputs")),
-        Numbers("candidates", ("places", "candidates", "outputs")),
-        Numbers("final", ("places", "outputs")),
-        Numbers("lagged", ("places", "outputs", "lags")),
-    )
-
-    def _sizes(self) -> dict[str, int]:
-        return {"places": len(self._final), "outputs": self._final.shape[1]}
+            predict_row(P[t], signed, state, row_at(waiting + t, rows))
+        if t >= early:
+            state.gap[0] = gaps[t - early]
+            learn_row(Y[t - early], signed, state, sums, row_at(t - early, rows))
 
 
 class Mixture(Stateful):
     """Weights and stacks over experts; ``limits`` (2, outputs) is the first range of targets.
 
-    With a ``delay`` targets arrive so many rows after the prediction: `learn` gets the targets that
-    arrive, and weights and stacks learn from the predictions that were made at that time.
+    Targets may arrive later than the prediction: `learn` gets the targets that arrive, and weights
+    and stacks learn from the predictions that were made at that time, which wait in ``ring``.
     """
 
     def __init__(
         self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS,
-        lags: tuple[int, ...] = (), delay: int = 0,
+        lags: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.signed = signed
         outputs = limits.shape[1]
@@ -456,24 +364,19 @@ class Mixture(Stateful):
         self._b = np.zeros((stacks, terms))
         self._b[:, experts : experts + signed] = LOGIT_START
         self.losses = np.zeros(experts)
-        self.late: LateRows | None = None
-        self.hold_back(delay)
+        self.ring = self._new_ring()
         self.solve()
 
-    def hold_back(self, delay: int) -> None:
-        """Let targets arrive so many rows late from now on."""
-        shape = len(self._log_w), len(self._discounts), self.limits.shape[1], len(self._lags)
-        self.late = LateRows(delay, *shape) if delay else None
+    def _new_ring(self) -> Ring:
+        sizes = {
+            "experts": len(self._log_w), "candidates": len(self._log_v),
+            "outputs": self.limits.shape[1], "lags": len(self._lags),
+        }  # fmt: skip
+        return Ring(PARTS, sizes)
 
     def release(self) -> Row:
-        """Let targets arrive at once from now on; return the rows that wait, the oldest first."""
-        assert self.late is not None
-        last, places = self.late.predicted, len(self.late.rows.final)
-        waiting = np.arange(max(0, last - places + 1), last) % places
-        rows, self.late = (
-            Row(*(np.ascontiguousarray(part[waiting]) for part in self.late.rows)),
-            None,
-        )
+        """Return the rows that wait, the oldest first; none waits from now on."""
+        rows, self.ring = Row(*self.ring.parts), self._new_ring()
         return rows
 
     @property
@@ -496,54 +399,35 @@ class Mixture(Stateful):
             self._lags, self._error_sizes, self._squares, self._errors,
         )  # fmt: skip
 
-    def learn(self, P: Array, Y: Array, gaps: Array | None = None) -> Array:
-        """Predict then learn rows P (n, experts, outputs); return the predictions (n, outputs).
+    def learn(
+        self, P: Array, Y: Array, gaps: Array | None = None,
+        recorded: tuple[NDArray[np.bool_], Row] | None = None,
+    ) -> Row:  # fmt: skip
+        """Predict then learn rows P (n, experts, outputs); return all rows, those that wait first.
 
-        Y (n, outputs) are their targets; with a delay those that arrive. ``gaps`` (n,) are the gaps
-        before the rows that are learned; None: 1.
+        Y (m, outputs) are the targets that arrive, of the first rows returned; ``gaps`` (m,) are
+        the gaps before these rows; None: 1. ``recorded``: which of the n rows (n,) were predicted
+        earlier, and what was predicted, the fields of `Row` for n rows.
         """
-        out = np.empty((len(P), Y.shape[1]))
-        Y, gaps = np.ascontiguousarray(Y), np.ones(len(Y)) if gaps is None else gaps
-        state, sums = self._state, self.combination.sums
-        if self.late is None:
-            mix_rows(P, Y, gaps, self.signed, state, sums, self.new_row(), out)
-        else:
-            mix_late_rows(
-                P, Y, gaps, self.late.predicted, self.signed, state, sums, self.late.rows, out
-            )
-            self.late.count(len(P))
-        return out
-
-    def predict(self, P: Array) -> Array:
-        """Predict rows P (n, experts, outputs) that may come next."""
-        out = np.empty((len(P), P.shape[2]))
-        predict_rows(P, self.signed, self._state, self.new_row(), out)
-        return out
-
-    def read(self, P: Array) -> Row:
-        """Predict rows P that may come next; return all parts, fields of `Row` for n rows."""
-        n, experts, outputs = P.shape
-        rows = Row(*(np.empty((n, *shape)) for shape in self.row_shapes(experts, outputs)))
-        none = np.zeros(n, dtype=np.bool_)
-        self._mix_recorded(P, np.empty((n, outputs)), none, rows, None, False)
+        parts = self.ring.extend(len(P))
+        rows, known = Row(*parts), np.zeros(len(P), dtype=np.bool_)
+        if recorded is not None:
+            known, made = recorded
+            for part, values in zip(parts, made, strict=True):
+                part[len(part) - len(P) :] = values
+        gaps = np.ones(len(Y)) if gaps is None else gaps
+        Y = np.ascontiguousarray(Y)
+        mix_rows(P, Y, gaps, known, self.signed, self._state, self.combination.sums, rows)
+        self.ring.drop(len(Y))
         return rows
 
-    def learn_recorded(
-        self, P: Array, Y: Array, known: NDArray[np.bool_], rows: Row, gaps: Array | None = None
-    ) -> Array:
-        """Learn rows with targets Y as they were predicted, ``rows``, where ``known``.
-
-        The others are predicted from P and then learned, as `learn` does. Return the predictions.
-        """
-        self._mix_recorded(P, np.ascontiguousarray(Y), known, rows, gaps, True)
-        return rows.final
-
-    def _mix_recorded(
-        self, P: Array, Y: Array, known: NDArray[np.bool_], rows: Row, gaps: Array | None,
-        learns: bool,
-    ) -> None:  # fmt: skip
-        gaps, sums = np.ones(len(P)) if gaps is None else gaps, self.combination.sums
-        mix_recorded_rows(P, Y, gaps, known, self.signed, self._state, sums, rows, learns)
+    def predict(self, P: Array) -> Row:
+        """Predict rows P (n, experts, outputs) that may come next; return the fields of `Row`."""
+        rows = Row(*(np.empty((len(P), *shape)) for shape in self.row_shapes(*P.shape[1:])))
+        none = np.zeros(len(P), dtype=np.bool_)
+        sums, no_targets = self.combination.sums, np.empty((0, P.shape[2]))
+        mix_rows(P, no_targets, np.empty(0), none, self.signed, self._state, sums, rows)
+        return rows
 
     def row_shapes(self, experts: int, outputs: int) -> list[tuple[int, ...]]:
         """Return the shapes of the fields of a `Row` of so many experts and outputs."""
@@ -551,11 +435,6 @@ class Mixture(Stateful):
         return [
             (experts, outputs), (candidates, outputs), (outputs,), (outputs, len(self._lags)),
         ]  # fmt: skip
-
-    def new_row(self) -> Row:
-        """Allocate the row that `peek` fills."""
-        shapes = self.row_shapes(len(self._log_w), self.limits.shape[1])
-        return Row(*(np.empty(shape) for shape in shapes))
 
     def certificate(self) -> MixtureCertificate:
         """Return the regret against the best expert, in units of 2 D^2, and its bound."""
@@ -614,8 +493,8 @@ class Mixture(Stateful):
         self.combination.keep(rows, whole[:1], self._A[:1])
         self._b = np.ascontiguousarray(self._b[:, terms])
         self.losses = np.zeros(len(rows))
-        if self.late is not None:
-            self.late.keep(rows)
+        clipped, *others = self.ring.parts
+        self.ring.replace(np.ascontiguousarray(clipped[:, rows]), *others)
         self.solve()
 
     def remap(self, matrix: Array) -> None:
@@ -627,8 +506,9 @@ class Mixture(Stateful):
         self._squares = recombined(self._squares, matrix, absolute=True)
         self._errors = recombined(self._errors, matrix)
         self.combination.remap(matrix)
-        if self.late is not None:
-            self.late.remap(matrix)
+        *parts, lagged = self.ring.parts
+        mapped = [recombined(part, matrix) for part in parts]
+        self.ring.replace(*mapped, recombined(lagged, matrix, axis=-2))
 
     STATE = (
         Numbers("discounts", ("stacks",), fixed=True, written="replaced"),
@@ -648,7 +528,7 @@ class Mixture(Stateful):
         Numbers("error_sizes", ("outputs",), low=0.0),
         Numbers("squares", ("outputs",), low=0.0),
         Numbers("errors", (LONGEST, "outputs")),
-        Part("late", "late", sizes={"experts": "experts", "lags": "lags"}),
+        Part("ring", "ring", sizes={name: name for name in SIZES}),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import NEGATIVE, POSITIVE, note_labels
 from pronk.aggregate.calibration import SUREST, Temperature, newton_step
-from pronk.aggregate.late import Arrived
+from pronk.aggregate.late import Arrived, Ring
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined, signed_columns
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
@@ -71,17 +71,17 @@ SCALE_WINDOW, FARTHEST = 1e4, 4.0
 MOST_COEFFICIENTS = 2**18
 #: Rows of ``scales`` (4, columns): mean, variance in squared ranges, least and largest value.
 MEAN, VARIANCE, LOW, HIGH = range(4)
-#: Entries of ``sums``: rows, their weight, rows after the first and those that repeat the label.
-ROWS, WEIGHT, PAIRS, REPEATED = range(4)
+#: Entries of ``sums``: rows, rows after the first and those that repeat the label.
+ROWS, PAIRS, REPEATED = range(3)
 
 
 class State(NamedTuple):
     """Arrays that rows change; E logistic learners, J = 3 + E candidates, D = columns + 1.
 
-    sums         (4,) ROWS, WEIGHT, PAIRS, REPEATED
+    sums         (3,) ROWS, PAIRS, REPEATED
     seen_labels  (2, outputs) NEGATIVE and POSITIVE (`baselines`)
-    counts       (outputs,) weight of the rows with label 1
-    held         (1 + delay, outputs) the last labels that arrived, the oldest first
+    counts       (outputs,) rows with label 1
+    last         (outputs,) the last label that arrived; 0 before the first
     log_w        (J,) logarithms of the weights
     slopes, H    (2,), (2, 2) of the temperature
     scales       (4, columns) MEAN, VARIANCE, LOW, HIGH
@@ -91,7 +91,7 @@ class State(NamedTuple):
     sums: Array
     seen_labels: Array
     counts: Array
-    held: Array
+    last: Array
     log_w: Array
     slopes: Array
     H: Array
@@ -117,6 +117,12 @@ class Row(NamedTuple):
     live: NDArray[np.bool_]
     candidates: Array
     final: Array
+
+
+#: Parts of the rows that wait: columns, margins, labels, and the last label when they were read.
+PARTS: dict[str, tuple[str | int, ...]] = {
+    "X": ("columns",), "P": ("outputs",), "Y": ("outputs",), "last": ("outputs",),
+}  # fmt: skip
 
 
 def new_row(state: State) -> Row:
@@ -187,14 +193,12 @@ def logistic_margin(x: Array, r: float, A: Array, v: Array) -> float:
 
 
 @compiled(fastmath={"contract"})
-def learn_logistic(
-    x: Array, r: float, p: float, y: float, weight: float, A: Array, v: Array
-) -> None:
+def learn_logistic(x: Array, r: float, p: float, y: float, A: Array, v: Array) -> None:
     """Learn a label y = +-1 with margin p; A and v (columns + 1,) change."""
     # g = -y / (1 + exp(y p)),  c = l''(p) / (1 + BR)
-    g = -weight * y / (1.0 + np.exp(min(y * p, 500.0)))
+    g = -y / (1.0 + np.exp(min(y * p, 500.0)))
     e = np.exp(-abs(p))
-    c = weight * e / ((1.0 + e) * (1.0 + e) * (1.0 + RADIUS))
+    c = e / ((1.0 + e) * (1.0 + e) * (1.0 + RADIUS))
     # A <- A + c x^2,  v <- v - g x / A
     d = x.size
     for j in range(d):
@@ -270,14 +274,14 @@ def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -
 
     ``last`` (outputs,) is the last label that is known.
     """
-    outputs, rows, total = margins.size, state.sums[ROWS], state.sums[WEIGHT]
+    outputs, rows = margins.size, state.sums[ROWS]
     scale_row(z, state.scales, row.x)
     for o in range(outputs):
         # a class that has not occurred, or alone:  2 P - 1 = -t / (t + 1), or t / (t + 1)
         only = state.seen_labels[POSITIVE, o] - state.seen_labels[NEGATIVE, o]
         row.final[o] = only * rows / (rows + 1.0)
         # r = log((n + 1/2) / (N - n + 1/2))
-        row.rates[o] = np.log((state.counts[o] + 0.5) / (total - state.counts[o] + 0.5))
+        row.rates[o] = np.log((state.counts[o] + 0.5) / (rows - state.counts[o] + 0.5))
     if not find_live(state.seen_labels, row.live):
         return
     Q, own = row.candidates, np.empty(row.candidates.shape[1])
@@ -334,7 +338,7 @@ def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
 
 
 @compiled(fastmath={"contract"})
-def learn_weights(y: Array, state: State, row: Row, weight: float) -> None:
+def learn_weights(y: Array, state: State, row: Row) -> None:
     """Update the weights of the candidates by labels y (outputs,)."""
     place, label, single = 0, -1, row.live.sum() == 1
     for o in range(y.size):
@@ -349,7 +353,7 @@ def learn_weights(y: Array, state: State, row: Row, weight: float) -> None:
     # log w_j <- log w_j + log Q_jy
     largest, total = -np.inf, 0.0
     for j in range(state.log_w.size):
-        state.log_w[j] += weight * np.log(row.candidates[j, label])
+        state.log_w[j] += np.log(row.candidates[j, label])
         largest = max(largest, state.log_w[j])
     for j in range(state.log_w.size):
         total += np.exp(state.log_w[j] - largest)
@@ -362,12 +366,10 @@ def learn_weights(y: Array, state: State, row: Row, weight: float) -> None:
 
 
 @compiled(fastmath={"contract"})
-def learn_row(
-    z: Array, margins: Array, y: Array, last: Array, weight: float, state: State, row: Row
-) -> None:
+def learn_row(z: Array, margins: Array, y: Array, last: Array, state: State, row: Row) -> None:
     """Learn labels y (outputs,), +-1, of a row that `predict_row` has filled."""
     outputs, rows = y.size, state.sums[ROWS]
-    learn_weights(y, state, row, weight)
+    learn_weights(y, state, row)
     before = row.live.copy()
     note_labels(y, state.seen_labels)
     # the slopes and the logistic learners, over the classes seen so far, this row's included
@@ -377,88 +379,60 @@ def learn_row(
         for k in range(classes):
             label = k if own[k] > 0.0 else label
         fill_classes(row.live, margins, own)
-        newton_step(own[:classes], label, state.slopes, state.H, weight)
+        newton_step(own[:classes], label, state.slopes, state.H)
     for o in range(outputs):
         if row.live[o]:
             for e in range(len(state.v)):
                 r, A, v = row.rates[o], state.A[e, o], state.v[e, o]
                 p = row.roots[e, o] if before[o] else logistic_margin(row.x, r, A, v)
-                learn_logistic(row.x, r, p, y[o], weight, A, v)
+                learn_logistic(row.x, r, p, y[o], A, v)
     # rates, and how often the last label was repeated
     if last[0] != 0.0:  # a label was known
         same = True
         for o in range(outputs):
             same = same and last[o] == y[o]
-        state.sums[PAIRS] += weight
-        state.sums[REPEATED] += weight * same
+        state.sums[PAIRS] += 1.0
+        state.sums[REPEATED] += 1.0 if same else 0.0
     for o in range(outputs):
-        state.counts[o] += weight * (y[o] > 0.0)
-        for k in range(len(state.held) - 1):
-            state.held[k, o] = state.held[k + 1, o]
-        state.held[-1, o] = y[o]
+        state.counts[o] += 1.0 if y[o] > 0.0 else 0.0
+        state.last[o] = y[o]
     learn_scales(z, rows, state.scales)
     state.sums[ROWS] += 1.0
-    state.sums[WEIGHT] += weight
 
 
-@compiled
+@compiled(unroll=False)
 def learn_rows(
-    X: Array, P: Array, Y: Array, weights: Array, state: State, row: Row, out: Array
-) -> None:
-    """Predict then learn rows X (n, columns) with margins P and labels Y (n, outputs).
-
-    ``weights`` is (n,); predictions go to ``out`` (n, outputs).
-    """
-    for t in range(len(X)):
-        last = state.held[0]  # the label that was known when the row was predicted
-        predict_row(X[t], P[t], last, state, row)
-        for o in range(row.final.size):
-            out[t, o] = row.final[o]
-        learn_row(X[t], P[t], Y[t], last.copy(), weights[t], state, row)
-
-
-@compiled
-def learn_recorded_rows(
-    X: Array, P: Array, Y: Array, weights: Array, known: NDArray[np.bool_], recorded: Array,
-    state: State, row: Row, out: Array,
+    X: Array, P: Array, Y: Array, last: Array, known: NDArray[np.bool_], delay: int, state: State,
+    row: Row, out: Array,
 ) -> None:  # fmt: skip
-    """Do what `learn_rows` does; where ``known`` (n,) the last label was ``recorded`` (n, outputs).
+    """Predict the last n rows of X (rows, columns); learn each row when its labels arrive.
 
-    Such a row was predicted earlier; its margins P are those that were predicted then.
+    P are margins, Y labels, all (rows, outputs); rows before the last n wait. The labels of a row
+    arrive after the prediction of the one ``delay`` rows later. ``last`` (rows, outputs) has the
+    last label that was known when a row was predicted: it is set for new rows, unless ``known``
+    (n,). Predictions go to ``out`` (n, outputs).
     """
-    for t in range(len(X)):
-        last = recorded[t] if known[t] else state.held[0].copy()
-        predict_row(X[t], P[t], last, state, row)
+    waiting = len(X) - len(out)
+    for t in range(waiting, len(X)):
+        new = t - waiting
+        for o in range(state.last.size):
+            if not known[new]:
+                last[t, o] = state.last[o]
+        predict_row(X[t], P[t], last[t], state, row)
         for o in range(row.final.size):
-            out[t, o] = row.final[o]
-        learn_row(X[t], P[t], Y[t], last, weights[t], state, row)
-
-
-@compiled
-def learn_late_rows(
-    X: Array, P: Array, Y: Array, weights: Array, new: int, state: State, row: Row, out: Array
-) -> None:
-    """Predict the last ``new`` rows of X (n, columns); learn the others as their labels arrive.
-
-    P and Y are (n, outputs), ``weights`` (n,). The label of a row arrives after the prediction of
-    the one ``delay`` rows later. Predictions go to ``out`` (new, outputs).
-    """
-    first, delay = len(X) - new, len(state.held) - 1
-    for t in range(first, len(X)):
-        predict_row(X[t], P[t], state.held[-1], state, row)
-        for o in range(row.final.size):
-            out[t - first, o] = row.final[o]
-        if t >= delay:
-            own, last = t - delay, state.held[0].copy()
-            predict_row(X[own], P[own], last, state, row)
-            learn_row(X[own], P[own], Y[own], last, weights[own], state, row)
+            out[new, o] = row.final[o]
+        i = t - delay
+        if i >= 0:
+            if delay:
+                predict_row(X[i], P[i], last[i], state, row)
+            learn_row(X[i], P[i], Y[i], last[i], state, row)
 
 
 @compiled
 def predict_rows(X: Array, P: Array, state: State, row: Row, out: Array) -> None:
     """Predict rows X (n, columns), margins P (n, outputs), that may come next."""
     for t in range(len(X)):
-        predict_row(X[t], P[t], state.held[-1], state, row)
+        predict_row(X[t], P[t], state.last, state, row)
         for o in range(row.final.size):
             out[t, o] = row.final[o]
 
@@ -468,11 +442,10 @@ class Probabilities(Stateful):
 
     def __init__(self, outputs: int, columns: int, delay: int = 0) -> None:
         self.delay = delay
-        self._sums = np.zeros(4)
+        self._sums = np.zeros(3)
         self._counts = np.zeros(outputs)
-        self._late_X, self._late_weights = np.zeros((0, columns)), np.zeros(0)
-        self._late_P, self._late_Y = np.zeros((0, outputs)), np.zeros((0, outputs))
-        self._held = np.zeros((1 + delay, outputs))
+        self._ring = Ring(PARTS, {"columns": columns, "outputs": outputs})
+        self._last = np.zeros(outputs)
         self._scales = np.zeros((4, columns))
         self.temperature = Temperature(outputs)
         learners = len(ALPHAS) if outputs * (columns + 1) <= MOST_COEFFICIENTS else 0
@@ -490,45 +463,32 @@ class Probabilities(Stateful):
     def _state(self) -> State:
         seen_labels, slopes, H = self.temperature.arrays
         return State(
-            self._sums, seen_labels, self._counts, self._held, self._log_w, slopes, H, self._scales,
+            self._sums, seen_labels, self._counts, self._last, self._log_w, slopes, H, self._scales,
             self._A, self._v,
         )  # fmt: skip
 
     @property
     def last(self) -> Array:
         """The last label known, (outputs,); 0 before the first."""
-        return self._held[-1]
+        return self._last
 
-    def learn(
-        self, X: Array, P: Array, Y: Array, weights: Array | None = None,
-        arrived: Arrived | None = None,
-    ) -> Array:  # fmt: skip
+    def learn(self, X: Array, P: Array, Y: Array, arrived: Arrived | None = None) -> Array:
         """Predict then learn rows X (n, columns), margins P, labels Y; return 2 P(1) - 1.
 
         P, Y and the result are (n, outputs). Rows that have ``arrived`` read the last label that
         was known when they were predicted.
         """
-        X, P, Y = (np.ascontiguousarray(part, dtype=np.float64) for part in (X, P, Y))
+        n, known = len(X), np.zeros(len(X), dtype=np.bool_)
+        parts = self._ring.extend(n)
+        for part, values in zip(parts, (X, P, Y), strict=False):
+            part[len(part) - n :] = values
+        if arrived is not None:
+            known, last = arrived.known, parts[-1]
+            last[len(last) - n :] = arrived.last
         out, state = np.empty(P.shape), self._state
-        given = np.ones(len(X)) if weights is None else weights
-        if not self.delay and arrived is not None:
-            known, last = arrived.known, arrived.last
-            learn_recorded_rows(X, P, Y, given, known, last, state, new_row(state), out)
-            return out
-        if not self.delay:
-            learn_rows(X, P, Y, given, state, new_row(state), out)
-            return out
-        # Learn the waiting rows whose labels arrive.
-        held, wait = self._late, max(0, len(self._late[0]) + len(X) - self.delay)
-        rows = [np.concatenate(parts) for parts in zip(held, (X, P, Y, given), strict=True)]
-        learn_late_rows(*rows, len(out), state, new_row(state), out)
-        self._late_X, self._late_P, self._late_Y, self._late_weights = (r[wait:] for r in rows)
+        learn_rows(*parts, known, self.delay, state, new_row(state), out)
+        self._ring.drop(max(0, self._ring.rows - self.delay))
         return out
-
-    @property
-    def _late(self) -> tuple[Array, Array, Array, Array]:
-        """Rows whose labels have not arrived: columns, margins, labels, weights."""
-        return self._late_X, self._late_P, self._late_Y, self._late_weights
 
     def predict(self, X: Array, P: Array) -> Array:
         """Predict rows that may come next from margins P; return (n, outputs)."""
@@ -542,10 +502,10 @@ class Probabilities(Stateful):
         sources, signs = signed_columns(matrix)
         outputs, columns = matrix.shape[1], self._scales.shape[1]
         counts = self._counts[sources]
-        self._counts = np.where(signs > 0.0, counts, self._sums[WEIGHT] - counts)
-        self._held, self._late_P, self._late_Y = (
-            recombined(part, matrix) for part in (self._held, self._late_P, self._late_Y)
-        )
+        self._counts = np.where(signs > 0.0, counts, self._sums[ROWS] - counts)
+        self._last = recombined(self._last[None], matrix)[0]
+        X, *others = self._ring.parts
+        self._ring.replace(X.copy(), *(recombined(part, matrix) for part in others))
         self.temperature.remap(matrix)
         if outputs * (columns + 1) > MOST_COEFFICIENTS and len(self._A):
             kept = np.exp(self._log_w[:LOGISTIC])
@@ -556,13 +516,10 @@ class Probabilities(Stateful):
         self._v[:, :, :-1] *= signs[:, None]  # the log odds of the rate change their sign too
 
     STATE = (
-        Numbers("sums", (4,), low=0.0),
+        Numbers("sums", (3,), low=0.0),
         Numbers("counts", ("outputs",), low=0.0),
-        Numbers("held", ("held", "outputs"), low=-1.0, high=1.0),
-        Numbers("late_X", ("late", "columns"), written="replaced"),
-        Numbers("late_P", ("late", "outputs"), low=-2.0, high=2.0, written="replaced"),
-        Numbers("late_Y", ("late", "outputs"), low=-1.0, high=1.0, written="replaced"),
-        Numbers("late_weights", ("late",), low=0.0, written="replaced"),
+        Numbers("last", ("outputs",), low=-1.0, high=1.0),
+        Part("ring", sizes={"rows": "late", "columns": "columns", "outputs": "outputs"}),
         Numbers("log_w", ("candidates",), high=1e-6),
         Numbers("scales", (4, "columns")),
         Numbers("A", ("learners", "outputs", "terms"), low=0.0),
@@ -574,11 +531,13 @@ class Probabilities(Stateful):
         columns = self._scales.shape[1]
         return {
             "outputs": len(self._counts), "columns": columns, "terms": columns + 1,
-            "held": len(self._held),
         }  # fmt: skip
 
     def _restored(self, sizes: Sizes) -> None:
-        require(sizes["late"] <= self.delay, "late_X has more rows than the delay")
+        require(sizes["late"] <= self.delay, "ring has more rows than the delay")
+        _, P, *labels = self._ring.parts
+        bounded = (np.abs(P) <= 2.0).all() and all((np.abs(Y) <= 1.0).all() for Y in labels)
+        require(bounded, "ring has margins or labels out of range")
         require(sizes["learners"] in (0, len(ALPHAS)), "A has another number of learners")
         require(sizes["candidates"] == LOGISTIC + sizes["learners"], "log_w has other candidates")
         total = np.exp(self._log_w).sum()
@@ -587,7 +546,7 @@ class Probabilities(Stateful):
         require((least <= self._A).all(), "A is smaller than its regulariser")
         require((self._scales[LOW] <= self._scales[HIGH]).all(), "scales are in the wrong order")
         require((self._scales[VARIANCE] >= 0.0).all(), "scales have a negative variance")
-        require((self._counts <= self._sums[WEIGHT]).all(), "counts are larger than all rows")
+        require((self._counts <= self._sums[ROWS]).all(), "counts are larger than all rows")
         require(
             self._sums[REPEATED] <= self._sums[PAIRS], "sums has more repeated labels than pairs"
         )

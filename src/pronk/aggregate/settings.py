@@ -236,6 +236,7 @@ class Group(Stateful):
         self.kernel = kernel = view.kernel
         if hasattr(kernel, "bandwidth"):
             self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * view.unit})
+        self._rate = self.kernel.exponent
         self.nystrom = Nystrom()
         self.learners: dict[int, Forecaster] = {}  # by number of the setting
 
@@ -251,13 +252,15 @@ class Group(Stateful):
     def features(self, rows: Array, points: Array, distances: Array | None) -> Array:
         """Return features (n, r) of rows as the view reads them; no bit depends on other rows.
 
-        ``distances`` (n, points) are those of a view with a bandwidth.
+        ``points`` are those of the span, or more behind them; ``distances`` (n, points) are those
+        of a view with a bandwidth.
         """
         if distances is None:
+            points = points[: self.nystrom.points]
             one = [self.kernel(rows[i : i + 1], points) for i in range(len(rows))]
             return self.nystrom.transform_each(np.concatenate(one))
-        if self.kernel.exponent is not None:
-            return self.nystrom.exponential_features(distances, self.kernel.exponent)
+        if self._rate is not None:
+            return self.nystrom.exponential_features(distances, self._rate)
         return self.nystrom.transform_each(self.kernel.from_distances(distances.copy()))
 
     def features_of(self, rows: Array, points: Array) -> Array:

@@ -637,33 +637,22 @@ def learn_local_row(
 
 @compiled(unroll=False)
 def learn_local_rows(
-    Z: Array, Y: Array, G: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow, out: Array
-) -> int:
-    """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
-
-    The experts' predictions go to ``out`` (n, 4, K). Return the number of rows learned: fewer than
-    n if the last of them, which ``row`` then has, has filled a leaf.
-    """
-    for t in range(len(Z)):
-        predict_local_row(Z[t], G[t], pool, trees, row, out[t])
-        if learn_local_row(Y[t], G[t], signed, pool, trees, row):
-            return t + 1
-    return len(Z)
-
-
-@compiled
-def learn_late_local_rows(
     Z: Array, Y: Array, G: Array, later: Array, later_G: Array, signed: bool, pool: Pool,
     trees: Trees, row: LocalRow, out: Array,
 ) -> int:  # fmt: skip
-    """Predict each row of ``later`` (n, D), given later_G, into ``out``, then learn that of Z.
+    """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
 
-    Z, Y, G, ``row``, ``out`` and the number that is returned are those of `learn_local_rows`.
+    The experts' predictions go to ``out`` (n, 4, K). Where ``later`` (n, D) has rows, those are
+    predicted, given later_G. Return the number of rows learned: fewer than n if the last of them,
+    which ``row`` then has, has filled a leaf.
     """
     fresh = np.empty(out.shape[1:])
     for t in range(len(Z)):
-        predict_local_row(later[t], later_G[t], pool, trees, row, out[t])
-        predict_local_row(Z[t], G[t], pool, trees, row, fresh)
+        if len(later):
+            predict_local_row(later[t], later_G[t], pool, trees, row, out[t])
+            predict_local_row(Z[t], G[t], pool, trees, row, fresh)
+        else:
+            predict_local_row(Z[t], G[t], pool, trees, row, out[t])
         if learn_local_row(Y[t], G[t], signed, pool, trees, row):
             return t + 1
     return len(Z)

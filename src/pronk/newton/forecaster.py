@@ -240,40 +240,38 @@ class Forecaster(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, Phi: Array, Y: Array, gaps: Array | None = None) -> Array:
-        """Predict then learn rows Phi (n, r) with targets Y; return predictions (n, outputs).
+    def learn(
+        self, Phi: Array, Y: Array, gaps: Array | None = None, later: Array | None = None
+    ) -> Array:
+        """Predict then learn rows Phi (m, r) with targets Y; return predictions (n, outputs).
 
-        ``gaps`` (n,) are the gaps before the rows; None: 1.
+        ``gaps`` (m,) are the gaps before the rows; None: 1. With ``later`` rows (n, r) those are
+        predicted: the last m of them just before a row is learned, row n - m + j after j rows.
         """
-        out = np.empty((len(Phi), self.outputs))
-        self._learn(Phi, Y, gaps, Phi[:0], out)
-        return out
-
-    def learn_late(self, Phi: Array, Y: Array, later: Array, gaps: Array | None = None) -> Array:
-        """Learn rows Phi (m, r) with targets Y; after each row of ``later`` (n, r) one arrives.
-
-        Return the predictions (n, outputs) of the later rows, of which the last m are predicted
-        just before a row is learned: row n - m + j after j rows.
-        """
-        early = len(later) - len(Phi)
-        out = np.empty((len(later), self.outputs))
-        out[:early] = self.predict(later[:early])
-        self._learn(Phi, Y, gaps, later[early:], out[early:])
-        return out
-
-    def _learn(self, Phi: Array, Y: Array, gaps: Array | None, later: Array, out: Array) -> None:
+        if later is None:
+            later = Phi[:0]
+            out = np.empty((len(Phi), self.outputs))
+            arriving = out
+        else:
+            early = len(later) - len(Phi)
+            out = np.empty((len(later), self.outputs))
+            if early:
+                out[:early] = self.predict(later[:early])
+            later, arriving = later[early:], out[early:]
         gaps, start = np.ones(len(Phi)) if gaps is None else gaps, 0
+        length = self.block_length
         while start < len(Phi):
-            rows = slice(start, min(len(Phi), start + self.block_length - self._open))
+            rows = slice(start, min(len(Phi), start + length - self._open))
             learn_rows(
                 Phi[rows], Y[rows], gaps[rows], later[rows], self._open, self.discount,
-                self._block, out[rows],
+                self._block, arriving[rows],
             )  # fmt: skip
             self._open += rows.stop - start
             self._weights = None
-            if self._open == self.block_length:
+            if self._open == length:
                 self._close_block()
             start = rows.stop
+        return out
 
     def learn_again(self, Phi: Array, Y: Array, shares: Array) -> None:
         """Learn the rows of an open block, after which ``shares`` (n,) of the sums are left."""
