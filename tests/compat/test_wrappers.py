@@ -19,7 +19,7 @@ from naive.default import slopes
 from naive.kernels import gaussian
 from pronk.compat.intervals import STAGES
 from pronk.core.scales import FixedScale
-from pronk.newton.discounted import InEpochs
+from pronk.newton.forecaster import Forecaster
 
 river = pytest.importorskip("river")
 from river import forest, linear_model, naive_bayes, preprocessing  # noqa: E402
@@ -91,7 +91,10 @@ def test_intervals_are_those_of_the_definition():
         L = np.linalg.cholesky(gaussian(points, points, unit))
         return np.linalg.solve(L, gaussian(points, Z, unit)).T
 
-    expected = naive.intervals(X, X[:, 0], y, scaled, features, InEpochs().block_rows)
+    def block(r):
+        return Forecaster(1.0, r).block_length
+
+    expected = naive.intervals(X, X[:, 0], y, scaled, features, block)
     model = pronk.Intervals(Given())
     got = [
         model.predict_then_learn(X[i:j], y[i:j], quantiles=naive.LEVELS)[1]
