@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from itertools import pairwise
 
 import numpy as np
@@ -419,36 +418,6 @@ def test_a_second_process_raises(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "in use by another process" in done.stderr
     store.close()
-
-
-def test_threads_take_turns(tmp_path):
-    store = ModelStore(tmp_path, cache_size=1)
-    make = lambda key: pronk.PKAWVRegressor(budget=4, random_state=0)  # noqa: E731
-
-    def work(number):
-        for row in range(10):
-            with store.locked(row % 3, make) as model:
-                model.partial_fit(X[number : number + 1], Y[number : number + 1])
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    store.flush()
-    assert sum(store.get(key).n_seen_ for key in store) == 40 and len(store) == 3
-
-
-def test_a_failed_first_use_stores_no_model(tmp_path):
-    store = ModelStore(tmp_path)
-    with (
-        pytest.raises(ValueError, match="inf"),
-        store.locked("k", lambda key: model_of(9)) as model,
-    ):
-        model.partial_fit([[np.inf, 0.0]], [1.0])
-    assert "k" not in store and len(store) == 0
-    with pytest.raises(KeyError), store.locked("k"):
-        pass
 
 
 def test_a_damaged_model_is_named(tmp_path):

@@ -80,7 +80,7 @@ def test_every_option_can_be_in_the_environment(tmp_path: Path, monkeypatch: Any
     values = {
         "FOLDER": "f", "HOST": "::1", "PORT": "5", "TLS_CERTIFICATE": "c", "TLS_KEY": "k",
         "TOKEN_FILE": "t", "SNAPSHOT_ROWS": "6", "QUEUE_ROWS": "7", "RETENTION_DAYS": "8",
-        "LABEL_DAYS": "9", "ARCHIVE": "1", "ACCEPT_MISSING": "1", "DEMO": "1",
+        "LABEL_DAYS": "9", "ARCHIVE": "1", "ACCEPT_MISSING": "1",
         "MAX_BODY": "1000", "MAX_MODEL": "1100", "MAX_CONNECTIONS": "12", "JSON": "1",
     }  # fmt: skip
     found = _started(monkeypatch, **{f"PRONK_SERVE_{key}": value for key, value in values.items()})
@@ -93,7 +93,7 @@ def test_every_option_can_be_in_the_environment(tmp_path: Path, monkeypatch: Any
     )
     assert (settings.snapshot_rows, settings.queue_rows) == (6, 7)
     assert (settings.retention_days, settings.label_days) == (8.0, 9.0)
-    assert settings.archive and settings.accept_missing and found.demo and found.as_json
+    assert settings.archive and settings.accept_missing and found.as_json
     assert (found.max_body, found.max_model, found.max_connections) == (1000, 1100, 12)
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).output
     options = {word for word in shown.split() if word.startswith("--")} - {"--help", "--config"}

@@ -650,9 +650,9 @@ class Keyed:
 
     # -- saving ----------------------------------------------------------------------------------
 
-    def flush(self, position: int | None = None) -> None:
+    def flush(self, position: int | None = None, extra: bytes | None = None) -> None:
         """Write all models to disk; see `ModelStore.flush`."""
-        self.store.flush(position)
+        self.store.flush(position, extra)
         self.write_prior()
 
     def write_prior(self) -> None:

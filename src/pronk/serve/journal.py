@@ -75,6 +75,10 @@ CREATE TABLE IF NOT EXISTS highest (sequence INTEGER NOT NULL);
 _COLUMNS = "sequence, model, id, kind, size, rows, labels, block, answer, time"
 
 
+#: The statement that records up to which entry a model's rows were dropped.
+DROPPED = "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?"
+
+
 class Entry(NamedTuple):
     """Hold a row of the table `journal`."""
 
@@ -134,8 +138,6 @@ class Journal:
         self.lock = threading.RLock()  # held during a transaction or a query
         self._queue: list[_Waiting] = []
         self._queueing = threading.Lock()
-        #: The version of each model, by its number: its last entry with labels.
-        self.versions: dict[int, int] = {}
         try:
             self.connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
@@ -269,15 +271,9 @@ class Journal:
         with self.lock:
             self._write(entries, answers, more)
             self.failed = None
-            if not entries:
-                return
-            self.sequence = max(self.sequence, entries[-1].sequence)
-            for entry in entries:
-                if entry.kind in (LEARN, LABEL):
-                    self.versions[entry.model] = entry.sequence
-                elif entry.kind == ROLLBACK:
-                    self.versions[entry.model] = entry.block or 0
-            self._record()
+            if entries:
+                self.sequence = max(self.sequence, entries[-1].sequence)
+                self._record()
 
     def _write(
         self,
@@ -315,26 +311,19 @@ class Journal:
 
     def add_model(self, name: str, spec: str) -> ModelRow:
         """Add a model and return its row; its number is never reused."""
+        statement = "INSERT INTO models (name, spec, start, created) VALUES (?, ?, ?, ?)"
         with self.lock:
-            self.write(more=[_new_model(name, spec, self.sequence, self.now(), 0)])
-            found = next(row for row in self.models() if row.name == name)
-            self.versions[found.number] = found.start
-            return found
+            self.write(more=[(statement, (name, spec, self.sequence, self.now()))])
+            return next(row for row in self.models() if row.name == name)
 
-    def accept(self, sequence: int, learned: dict[str, int], added: dict[str, str]) -> None:
+    def accept(self, sequence: int, learned: dict[int, int]) -> None:
         """Continue after a sequence number that this journal has not reached.
 
-        ``learned`` maps models to the versions of their snapshots, up to which the journal is
-        incomplete. ``added`` maps the models that are not in the journal to their specs.
+        ``learned`` has the versions, by the number of the model, up to which the journal is
+        incomplete and a snapshot is complete.
         """
-        known = {row.name: row.number for row in self.models()}
         more: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO highest VALUES (?)", (sequence,))]
-        for name, version in learned.items():
-            if name in added:  # it starts before the snapshot, which it cannot be recovered without
-                start = max(version - 1, 0)
-                more.append(_new_model(name, added[name], start, self.now(), version))
-            else:
-                more.append(_dropped(version, known[name]))
+        more += [(DROPPED, (version, number)) for number, version in learned.items()]
         with self.lock:
             self.write(more=more)
             self.sequence = sequence
@@ -399,14 +388,14 @@ class Journal:
         if block:
             yield block
 
-    def to_replay(self, model: int, after: int) -> tuple[int, int]:
-        """Return the last entry that a model learned, or ``after``, and the rows since then."""
+    def rows_behind(self, model: int, after: int) -> int:
+        """Count the rows that a model learned after a sequence number."""
         found = self.rows(
-            f"SELECT coalesce(max(sequence), ?), coalesce(sum(size), 0) FROM journal WHERE"
+            f"SELECT coalesce(sum(size), 0) FROM journal WHERE"
             f" model = ? AND sequence > ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL",
-            (after, model, after),
+            (model, after),
         )
-        return int(found[0][0]), int(found[0][1])
+        return int(found[0][0])
 
     def pinned(self, model: int) -> set[int]:
         """Return the versions of the snapshots that a client requested."""
@@ -435,17 +424,3 @@ class Journal:
             (model,),
         )
         return int(found[0][0])
-
-
-def _new_model(
-    name: str, spec: str, start: int, created: float, dropped: int
-) -> tuple[str, tuple[Any, ...]]:
-    return (
-        "INSERT INTO models (name, spec, start, created, dropped) VALUES (?, ?, ?, ?, ?)",
-        (name, spec, start, created, dropped),
-    )
-
-
-def _dropped(sequence: int, model: int) -> tuple[str, tuple[Any, ...]]:
-    """Return the statement that records up to which entry a model's rows were dropped."""
-    return "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?", (sequence, model)

@@ -7,8 +7,8 @@ crash between two steps the journal is replayed. Any thread may process a group,
 per model at a time.
 
 The reader predicts each request on its own, because a prediction does not depend on the other
-requests, and waits for a model's lock at most while one piece of a block is learned. A request of
-many rows is predicted in pieces by a copy of the model; other requests are predicted in between.
+requests, and waits for a model's lock at most while one piece of a block is learned. Requests of
+many rows have a queue of their own: a copy of the model predicts them in pieces, beside the others.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -50,22 +51,12 @@ class Work:
     earlier: Entry | None = None  # the prediction that the labels belong to
     entry: Entry | None = None
     duplicate_of: Work | None = None  # the same request earlier in the same group
-    pieces: Pieces | None = None  # of a prediction of many rows
     outputs: list[str] | None = None  # those to be sent; None for all
 
     @property
     def content(self) -> tuple[Any, Any]:
         """What must be equal for two requests with the same id."""
         return self.rows, self.labels
-
-
-@dataclass(slots=True, eq=False)
-class Pieces:
-    """Hold a prediction of many rows between its pieces."""
-
-    model: OnlineModel  # the copy that predicts all pieces
-    todo: deque[bytes]
-    done: list[Answer] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -194,14 +185,6 @@ class Queues:
         queue.rows -= rows
         self.rows -= rows
         return taken
-
-    def put_back(self, work: Work) -> None:
-        """Add a request that `work` has not finished, after those that wait; call it in `work`."""
-        with self._changed:
-            queue = self._queues[work.model.name]
-            queue.items.append(work)
-            queue.rows += work.count
-            self.rows += work.count
 
     def close(self) -> None:
         """Accept no more items; those in the queues are still processed."""
@@ -547,58 +530,40 @@ class Reader:
 
     deliver: Deliver
     counters: Counters
-    put_back: Callable[[Work], None]
-    #: The request of many rows in progress, by model: one at a time, as each needs a copy.
-    large: dict[str, Work] = field(default_factory=dict)
+
+    @staticmethod
+    def queue(work: Work) -> str:
+        """Return the name of a request's queue: one per model for requests of many rows.
+
+        They are predicted one at a time, as each needs a copy of the model.
+        """
+        return work.model.name if work.count <= PIECE else f"{work.model.name} large"
 
     def work(self, taken: list[Item]) -> None:
-        """Process the next items of a model's queue; put back those that are not finished."""
-        done: list[Work] = []
-        for work in taken:
-            assert isinstance(work, Work)
-            if self._finish(work):
-                done.append(work)
-            else:
-                self.put_back(work)
+        """Process the next items of a model's queue."""
+        works = [item for item in taken if isinstance(item, Work)]
+        for work in works:
+            try:
+                predict = work.model.predict if work.count <= PIECE else partial(_in_pieces, work)
+                work.outcome = work.model.refusal or predict(work.rows or b"")
+            except Exception as error:
+                work.outcome = _refusal(error)
         with self.counters.lock:
-            self.counters.requests += len(done)
-            self.counters.predicted_rows += sum(work.count for work in done)
-        self.deliver(done)
-
-    def _finish(self, work: Work) -> bool:
-        """Predict a request, or a piece of many rows; return whether it has its outcome."""
-        if work.count <= PIECE:
-            work.outcome = self._outcome(work, lambda: work.model.predict(work.rows or b""))
-            return True
-        name = work.model.name
-        if self.large.setdefault(name, work) is not work:
-            return False
-        work.outcome = self._outcome(work, lambda: _next_piece(work))
-        if work.outcome is not None:
-            work.pieces = None
-            del self.large[name]
-        return work.outcome is not None
-
-    def _outcome(self, work: Work, predict: Callable[[], Any]) -> Any:
-        try:
-            return work.model.refusal or predict()
-        except Exception as error:
-            return _refusal(error)
+            self.counters.requests += len(works)
+            self.counters.predicted_rows += sum(work.count for work in works)
+        self.deliver(works)
 
 
-def _next_piece(work: Work) -> Answer | None:
-    """Predict the next piece of many rows; return the answer after the last one, else None."""
-    if work.pieces is None:
-        model = work.model.frozen()
-        values = work.count * len(getattr(model.learner, "classes_", ()))
-        if values > MOST_PROBABILITIES:
-            raise HTTPError(
-                413, f"rows: the answer would have {values:,} probabilities, at most "
-                f"{MOST_PROBABILITIES:,} are sent; split the rows over several requests",
-            )  # fmt: skip
-        todo = work.model.columns.split(work.rows or b"", work.count, PIECE)
-        work.pieces, work.rows = Pieces(model, deque(todo)), None
-    pieces = work.pieces
-    rows, later = pieces.todo.popleft(), bool(pieces.done)
-    pieces.done.append(pieces.model.predict(rows, later=later))
-    return None if pieces.todo else join_answers(pieces.done)
+def _in_pieces(work: Work, rows: bytes) -> Answer:
+    """Predict many rows with a copy of the model, which leaves the model to other requests."""
+    model = work.model.frozen()
+    values = work.count * len(getattr(model.learner, "classes_", ()))
+    if values > MOST_PROBABILITIES:
+        raise HTTPError(
+            413, f"rows: the answer would have {values:,} probabilities, at most "
+            f"{MOST_PROBABILITIES:,} are sent; split the rows over several requests",
+        )  # fmt: skip
+    pieces = model.columns.split(rows, work.count, PIECE)
+    return join_answers(
+        [model.predict(piece, later=place > 0) for place, piece in enumerate(pieces)]
+    )

@@ -16,12 +16,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    SummaryMetricFamily,
-)
+from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from pronk._version import __version__
 from pronk.evaluate import held_bytes
@@ -137,19 +133,6 @@ TIMED = ("infer", "learn")
 LATEST = 500
 
 
-class Latency:
-    """The times of one call of one model: all, and the last ones."""
-
-    def __init__(self) -> None:
-        self.count, self.sum = 0, 0.0
-        self.latest: deque[float] = deque(maxlen=LATEST)
-
-    def add(self, seconds: float) -> None:
-        self.count += 1
-        self.sum += seconds
-        self.latest.append(seconds)
-
-
 class Metrics:
     """Collect requests, latency and the counters of the service in one registry."""
 
@@ -166,9 +149,13 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(_Service(service, self))
+        self.of_models = Summary(
+            "pronk_model_seconds", "Time of successful requests", ["model", "call"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.registry.register(_Service(service))
         self._known: dict[tuple[str, int], tuple[Any, Any]] = {}
-        self.latencies: dict[tuple[str, str], Latency] = {}  # by model and call
+        self._latest: deque[float] = deque(maxlen=LATEST)
 
     def count(self, call: str, status: int, seconds: float, model: str | None = None) -> None:
         """Count one request; ``model`` is the name of an existing model."""
@@ -179,21 +166,13 @@ class Metrics:
         found[0].inc()
         found[1].observe(seconds)
         if model is not None and call in TIMED and status < 400:
-            self.latency(model, call).add(seconds)
+            self.of_models.labels(model, call).observe(seconds)
+            self._latest.append(seconds)
 
-    def latency(self, model: str, call: str) -> Latency:
-        """Return the times of a call of a model."""
-        found = self.latencies.get((model, call))
-        if found is None:
-            known = set(self.service.models)  # models may have been removed since
-            self.latencies = {key: each for key, each in self.latencies.items() if key[0] in known}
-            found = self.latencies[model, call] = Latency()
-        return found
-
-    def recent(self, model: str | None = None) -> list[float]:
-        """Return the sorted times of the last requests of a model, or of all models."""
-        chosen = [each for (name, _), each in list(self.latencies.items()) if model in (None, name)]
-        return sorted(second for each in chosen for second in list(each.latest))
+    def quantile(self, share: float) -> float | None:
+        """Return a quantile of the times of the last requests, in milliseconds."""
+        times = sorted(self._latest)
+        return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -203,8 +182,8 @@ class Metrics:
 class _Service:
     """Read the counters of the service whenever metrics are collected."""
 
-    def __init__(self, service: Service, metrics: Metrics) -> None:
-        self.service, self.metrics = service, metrics
+    def __init__(self, service: Service) -> None:
+        self.service = service
 
     def collect(self) -> Iterator[Any]:
         counters, service = self.service.counters, self.service
@@ -243,9 +222,6 @@ class _Service:
         alarms = CounterMetricFamily(
             "pronk_model_drift_alarms", "Alarms of a rising loss", labels=["model"]
         )
-        times = SummaryMetricFamily(
-            "pronk_model_seconds", "Time of successful requests", labels=["model", "call"]
-        )
         losses = GaugeMetricFamily(
             "pronk_model_loss", "Mean loss of all scored rows so far", labels=["model", "metric"]
         )
@@ -264,9 +240,6 @@ class _Service:
             gauges["ready"].add_metric([name], float(online.broken is None))
             gauges["version"].add_metric([name], online.version)
             alarms.add_metric([name], online.scores.alarms)
-            for call in TIMED:
-                if latency := self.metrics.latencies.get((name, call)):
-                    times.add_metric([name, call], latency.count, latency.sum)
             for metric, value in online.scores.metrics().items():
                 if value is not None and metric not in gauges:
                     losses.add_metric([name, metric], value)
@@ -275,7 +248,7 @@ class _Service:
                 if kind in counts:
                     family.add_metric([name], counts[kind])
         yield from gauges.values()
-        yield from (losses, alarms, times, *changes.values())
+        yield from (losses, alarms, *changes.values())
 
 
 def _change_counts(online: OnlineModel) -> dict[str, int]:
@@ -340,14 +313,13 @@ class LiveStatus:
         before = self._before
         self._before = (now, learned, asked)
         passed = max(now - before[0], 1e-3)
-        recent = self.metrics.recent()
         return {
             "version": __version__,
             "rate": (learned - before[1]) / passed,
             "asked": (asked - before[2]) / passed,
             "queue": self.service.writes.rows,
-            "p50": _quantile(recent, 0.5),
-            "p99": _quantile(recent, 0.99),
+            "p50": self.metrics.quantile(0.5),
+            "p99": self.metrics.quantile(0.99),
             "repeated": self.service.counters.repeated,
             "journal": self.service.journal.size(),
         }
@@ -355,7 +327,6 @@ class LiveStatus:
     def _summary(self, online: OnlineModel) -> dict[str, Any]:
         scores = online.scores
         metrics, name = scores.metrics(), scores.names[0]
-        recent = self.metrics.recent(online.name)
         return {
             "name": online.name,
             "rows": scores.rows,
@@ -366,15 +337,8 @@ class LiveStatus:
             "repeat_last": metrics[f"{name}_repeat_last"],
             "waiting": online.waiting,
             "alarms": scores.alarms,
-            "p50": _quantile(recent, 0.5),
-            "p99": _quantile(recent, 0.99),
             "version": str(online.version),
         }
-
-
-def _quantile(times: list[float], share: float) -> float | None:
-    """Return a quantile of sorted times in milliseconds."""
-    return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
 
 
 def _details(online: OnlineModel) -> dict[str, Any]:

@@ -50,7 +50,7 @@
         const button = element("button", { type: "button", title: model.name }, model.name);
         button.addEventListener("click", () => choose(model.name));
         const row = element("tr", {}, element("th", { scope: "row" }, button));
-        for (let i = 0; i < 10; i++) row.append(element("td"));
+        for (let i = 0; i < 8; i++) row.append(element("td"));
         row.dataset.name = model.name;
         return row;
       }));
@@ -59,7 +59,7 @@
       const row = $("models").rows[i];
       const left = model.unpredicted ? ` (${whole(model.unpredicted)} not scored)` : "";
       const cells = [whole(model.rows) + left, model.metric, number(model.loss), number(model.baseline), number(model.repeat_last),
-        whole(model.waiting), whole(model.alarms), number(model.p50), number(model.p99), model.version];
+        whole(model.waiting), whole(model.alarms), model.version];
       cells.forEach((text, k) => { row.cells[k + 1].textContent = text; });
       row.className = model.name === chosen ? "chosen" : "";
     });
