@@ -537,3 +537,13 @@ def test_a_wrapper_is_the_model_of_each_key(name, tmp_path):
     if name == "intervals":
         assert plain.predict_one({"x": 0.3}) == keyed.predict_one(row)
         assert plain.predict_interval_one({"x": 0.3}) == again.predict_interval_one(row)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_no_rows_have_outputs_of_the_shape_of_some_rows(classes):
+    X, y = labels(100, classes)
+    model = pronk.Calibrated(GaussianNB()).partial_fit(X, y)
+    for output in ("label", "probability", "decision"):
+        some = model.predict_then_learn(X[:2], y[:2], output=output)
+        none = model.predict_then_learn(X[:0], y[:0], output=output)
+        assert none.shape == (0, *some.shape[1:])

@@ -25,10 +25,9 @@ from sklearn.utils.metaestimators import available_if
 
 from pronk._interrupts import deferred_interrupts
 from pronk.aggregate.calibration import check_levels, ends_of
-from pronk.columns.dates import ORDERS
 from pronk.columns.frames import Layout
 from pronk.columns.model import one_vector
-from pronk.columns.values import KINDS, NUMBER
+from pronk.columns.values import NUMBER
 from pronk.core.checks import labelled_runs, without_gaps, without_label
 from pronk.core.randomness import make_seed
 from pronk.core.state import require
@@ -498,11 +497,7 @@ class Keyed:
     def _current_columns(self) -> Layout | None:
         """Return the columns beside the keys, from the folder if need be, or None before any."""
         if self._columns is None and (self._store is not None or _is_store(self.folder)):
-            stored = self.store.metadata["columns"]
-            if stored is not None:
-                names, kinds, orders = stored
-                named = None if names is None else tuple(names)
-                self._columns = Layout(named, tuple(kinds), tuple(orders))
+            self._columns = _layout(self.store.metadata["columns"])
         return self._columns
 
     def _write_columns(self) -> None:
@@ -747,6 +742,20 @@ def _set_columns(model: Any, columns: Layout) -> Any:
     return model.with_columns(columns.names, columns.kinds, columns.orders)
 
 
+def _layout(stored: Any) -> Layout | None:
+    """Return the columns of a store, which its file has as lists; raise a ValueError if it cannot.
+
+    `Layout` checks names, kinds and orders.
+    """
+    if stored is None:
+        return None
+    names, kinds, orders = stored
+    lists = all(type(one) is list for one in (kinds, orders, [] if names is None else names))
+    require(lists, "columns are not lists")
+    require(len(orders) == len(kinds), "orders do not fit")
+    return Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders))
+
+
 def _is_store(folder: Any) -> bool:
     return folder is not None and (Path(folder) / STORE_FILE).exists()
 
@@ -763,14 +772,8 @@ def _checked_metadata(metadata: dict[str, Any], path: Any) -> dict[str, Any]:
         seed = metadata["seed"]
         require(type(seed) is int and 0 <= seed < 2**63, "seed is not an integer")
         require(type(metadata["metrics"]) is list, "metrics are not a list")
-        if metadata["columns"] is not None:
-            names, kinds, orders = metadata["columns"]
-            require(type(kinds) is list and len(kinds) > 0, "columns are missing")
-            require(set(map(str, kinds)) <= set(KINDS), "columns are of unknown kinds")
-            ordered = type(orders) is list and len(orders) == len(kinds)
-            require(ordered and set(map(str, orders)) <= set(ORDERS), "orders are unknown")
-            named = names is None or (type(names) is list and len(names) == len(kinds))
-            require(named and all(type(name) is str for name in names or ()), "names do not fit")
+        layout = _layout(metadata["columns"])
+        require(layout is None or len(layout.kinds) > 0, "columns are missing")
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: {STORE_FILE} is damaged: {error}") from None
     return metadata

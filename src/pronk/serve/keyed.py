@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pronk.core.state import require
 from pronk.estimators import files
-from pronk.keyed import Keyed, StoreError
+from pronk.keyed import Keyed
 from pronk.serve import recovery
 from pronk.serve.journal import Entry, Journal, ModelRow
 from pronk.serve.online import Array, OnlineModel, finite_or_none
@@ -40,8 +40,9 @@ class KeyedOnlineModel(OnlineModel):
     def __init__(self, row: ModelRow, place: Path) -> None:
         super().__init__(row)
         self.place = place
-        own = {"by": self.spec.key, "folder": place, "cache_size": CACHE_SIZE}
-        self.learner = Keyed(self.learner, shards=1, **own)
+        self.learner = Keyed(
+            self.learner, self.spec.key, folder=place, cache_size=CACHE_SIZE, shards=1
+        )
         self.learner.between_keys = self.lock.release_and_reacquire
         shard = self.learner.store.shard(0)
         if shard.extra is not None:
@@ -108,30 +109,19 @@ def restored(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) -
         (before for _, before in journal.rolled_back_ranges(row.number)), default=row.start
     )
     place = store_folder(folder, row.name, generation)
-    broken = OnlineModel(row)
     try:
         online = KeyedOnlineModel(row, place)
         if online.version >= row.dropped:
             return online
         online.close()
-        broken.broken = f"the journal was dropped up to {row.dropped}, the models are older"
+        reason = f"the journal was dropped up to {row.dropped}, the models are older"
     except Exception as error:  # a damaged file may raise anything
         if not row.dropped:
             log("store of keys recreated", model=row.name, reason=str(error))
             shutil.rmtree(place, ignore_errors=True)
             return KeyedOnlineModel(row, place)
-        broken.broken = str(error)
-    log("model not recovered", model=row.name, reason=broken.broken)
-    return broken
-
-
-def catch_up(journal: Journal, online: OnlineModel, log: recovery.Log) -> None:
-    """Replay the journal after the models that the store has."""
-    try:
-        recovery.catch_up(journal, online, log)
-    except StoreError as error:
-        online.broken = str(error)
-        log("model not recovered", model=online.name, reason=online.broken)
+        reason = str(error)
+    return recovery.unusable(OnlineModel(row), reason, log)
 
 
 def rolled_back(journal: Journal, row: ModelRow, folder: Path, version: int) -> KeyedOnlineModel:

@@ -271,7 +271,6 @@ class OnlineModel:
         #: Answers of learned blocks, by block, to be written in the model's next transaction.
         self.unwritten: dict[int, list[Answer]] = {}
         self.verified: set[tuple[Any, ...]] = set()  # snapshots that are known to be readable
-        self.decoder: Any = None  # of the bodies of requests (`pronk.serve.http.bodies`)
         self.lock = FairLock()
 
     @property

@@ -17,6 +17,7 @@ from typing import Any
 
 from pronk.core.state import require
 from pronk.estimators import files
+from pronk.keyed import StoreError
 from pronk.serve import spec
 from pronk.serve.journal import (
     DROPPED,
@@ -121,22 +122,32 @@ def restored(
             log("snapshot skipped", model=row.name, file=path.name, reason=str(error))
             online = OnlineModel(row)
     if online.version < row.dropped and online.version != up_to:
-        online.broken = (
+        reason = (
             f"there is no readable snapshot after sequence number {row.dropped}, up to which the "
             "journal was dropped; copy a snapshot from a backup into the folder"
         )
-        log("model not recovered", model=row.name, reason=online.broken)
-        return online
+        return unusable(online, reason, log)
     if online.learner is None:
-        online.broken = "none of its snapshots can be read, and it was created from a model file"
-        log("model not recovered", model=row.name, reason=online.broken)
+        reason = "none of its snapshots can be read, and it was created from a model file"
+        return unusable(online, reason, log)
+    return online
+
+
+def unusable(online: OnlineModel, reason: str, log: Log) -> OnlineModel:
+    """Return a model that cannot be used, with the reason for its requests and for the log."""
+    online.broken = reason
+    log("model not recovered", model=online.name, reason=reason)
     return online
 
 
 def catch_up(journal: Journal, online: OnlineModel, log: Log, up_to: int | None = None) -> None:
     """Replay the journal after the model's snapshot; the model can be used afterwards."""
     began = online.version
-    replay(journal, online, up_to)
+    try:
+        replay(journal, online, up_to)
+    except StoreError as error:  # of the models of keys
+        unusable(online, str(error), log)
+        return
     online.waiting = journal.waiting(online.number)
     online.broken = None
     log("recovered", model=online.name, snapshot=began, version=online.version)

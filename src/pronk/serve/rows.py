@@ -62,10 +62,8 @@ class Columns:
         self.places = {name: place for place, name in enumerate(self.fields)}
         self.plain = set(self.field_kinds) == {NUMBER}
         self.fills = spec.missing == "mean"
-        number = float | None if self.fills else float
-        value: Any = number if self.plain else int | float | str | bool | None
-        #: Type of a row for msgspec.
-        self.row_type: Any = list[value] | dict[str, value]
+        #: Types of the values that need no closer look in columns of numbers.
+        self.simple = {int, float, type(None)} if self.fills else {int, float}
 
     def pack(self, rows: Sequence[Any]) -> bytes:
         """Return rows in packed form; raise with the row and column of an invalid value."""
@@ -75,25 +73,23 @@ class Columns:
             return encode([self._checked_row(row, i) for i, row in enumerate(rows)])
         if isinstance(rows, np.ndarray):
             return self._pack_array(rows)
-        packed = self._pack_one(rows[0]) if len(rows) == 1 else None
-        return self._pack_array(self._array(rows)) if packed is None else packed
+        ordered = [self._ordered(row, i) for i, row in enumerate(rows)]
+        if len(ordered) == 1 and (packed := self._pack_one(ordered[0])) is not None:
+            return packed
+        if not set(map(type, chain.from_iterable(ordered))) <= self.simple:
+            ordered = [self._checked_row(row, i) for i, row in enumerate(ordered)]
+        try:
+            return self._pack_array(np.array(ordered, dtype=np.float64))  # None becomes NaN
+        except OverflowError:  # an integer of hundreds of digits
+            return encode([self._checked_row(row, i) for i, row in enumerate(ordered)])
 
-    def _pack_one(self, row: Any) -> bytes | None:
+    def _pack_one(self, row: list[Any]) -> bytes | None:
         """Pack one row of numbers without NumPy; None if that is not possible."""
-        if not isinstance(row, list) or len(row) != len(self.names) or None in row:
+        if not set(map(type, row)) <= {int, float}:
             return None
         if not (max(row) <= LARGEST_INPUT and min(row) >= -LARGEST_INPUT):
             return None
         return array("d", row).tobytes()
-
-    def _array(self, rows: Sequence[Any]) -> Array:
-        try:
-            values = np.array(rows, dtype=np.float64)  # None becomes NaN
-        except (TypeError, ValueError):  # objects, or different lengths
-            values = np.empty(0)
-        if values.ndim == 2 and values.shape[1] == len(self.names):
-            return values
-        return np.array([self._ordered(row, i) for i, row in enumerate(rows)], dtype=np.float64)
 
     def _pack_array(self, values: Array) -> bytes:
         bad = ~(np.abs(values) <= LARGEST_INPUT)

@@ -129,7 +129,7 @@ class Service:
                 self.models[name].broken = RECOVERING
             self.opened = True
             for name in sorted(rows_behind, key=lambda name: rows_behind[name]):
-                self._catch_up(self.models[name])
+                recovery.catch_up(self.journal, self.models[name], self.log)
         except BaseException:
             self.opened = False
             self._end_queues()
@@ -138,16 +138,9 @@ class Service:
         self.recovered = True
 
     def _restored(self, row: ModelRow) -> OnlineModel:
-        if spec.read(row.spec).key is not None:
-            return keyed.restored(self.journal, row, self.folder, self.log)
-        return recovery.restored(self.journal, row, self.folder, self.log)
-
-    def _catch_up(self, online: OnlineModel) -> None:
-        """Replay the journal of a model, which can be used afterwards."""
-        if online.spec.key is not None:
-            keyed.catch_up(self.journal, online, self.log)
-        else:
-            recovery.catch_up(self.journal, online, self.log)
+        """Return a model as it was saved; its journal is not replayed."""
+        kind = recovery if spec.read(row.spec).key is None else keyed
+        return kind.restored(self.journal, row, self.folder, self.log)
 
     def _check_for_missing_entries(self) -> None:
         """Check that the journal has all entries; raise if acknowledged labels are lost."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -88,9 +89,8 @@ def resolve(done: list[Any]) -> None:
 class _Waiting:
     """Hold the queue of one model."""
 
-    items: deque[Item]
+    items: deque[Item] = field(default_factory=deque)
     rows: int = 0
-    busy: bool = False  # a thread processes earlier items
 
 
 class Queues:
@@ -105,15 +105,12 @@ class Queues:
         self, most_rows: int, group_rows: int, work: Callable[[list[Item]], None], name: str = "",
         threads: int = 32,
     ) -> None:  # fmt: skip
-        self.most_rows, self.group_rows, self.most_threads = most_rows, group_rows, threads
-        self.work, self.name = work, name
+        self.most_rows, self.group_rows, self.work = most_rows, group_rows, work
         self.rows = 0
         self.closed = False
-        self._queues: dict[str, _Waiting] = {}
-        self._ready: deque[str] = deque()  # models whose next items can be processed
+        self._queues: dict[str, _Waiting] = {}  # those with items, waiting or being processed
         self._changed = threading.Condition()
-        self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._threads = ThreadPoolExecutor(threads, name)
 
     def put(self, model: str, item: Item, *, limited: bool = True) -> None:
         """Add an item to a model's queue; raise 429 if it is full, 503 if the queues are closed."""
@@ -121,9 +118,8 @@ class Queues:
         with self._changed:
             if self.closed:
                 raise HTTPError(503, "the server is stopping", {"Retry-After": "5"})
-            queue = self._queues.get(model)
-            if queue is None:
-                queue = self._queues[model] = _Waiting(deque())
+            idle = model not in self._queues
+            queue = self._queues.setdefault(model, _Waiting())
             full = self.rows + count > self.most_rows
             share = self.most_rows / len(self._queues)
             if limited and count and queue.rows and full and queue.rows + count > share:
@@ -133,42 +129,23 @@ class Queues:
             self.rows += count
             queue.rows += count
             queue.items.append(item)
-            if not queue.busy and len(queue.items) == 1:
-                self._ready.append(model)
-                self._wake()
+            if idle:
+                self._threads.submit(self._run, model)
 
-    def _wake(self) -> None:
-        if self._idle:
-            self._idle -= 1  # here: the thread wakes later, and another item may come before
-            self._changed.notify()
-        elif len(self._threads) < self.most_threads:
-            name = f"{self.name} {len(self._threads)}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _run(self) -> None:
-        while True:
+    def _run(self, model: str) -> None:
+        """Process the next items of a queue, then let a thread process those that came since."""
+        with self._changed:
+            queue = self._queues[model]
+            taken = self._next_group(queue)
+        try:
+            self.work(taken)
+        finally:
             with self._changed:
-                while not self._ready:
-                    if self.closed:
-                        return
-                    self._idle += 1  # until `_wake`
-                    self._changed.wait()
-                model = self._ready.popleft()
-                queue = self._queues[model]
-                queue.busy = True
-                taken = self._next_group(queue)
-            try:
-                self.work(taken)
-            finally:
-                with self._changed:
-                    queue.busy = False
-                    if queue.items:
-                        self._ready.append(model)
-                        self._wake()
-                    else:
-                        del self._queues[model]
+                if queue.items:
+                    self._threads.submit(self._run, model)
+                else:
+                    del self._queues[model]
+                    self._changed.notify_all()
 
     def _next_group(self, queue: _Waiting) -> list[Item]:
         """Remove one task, or the requests before the next task, up to the rows of a group."""
@@ -190,12 +167,12 @@ class Queues:
         """Accept no more items; those in the queues are still processed."""
         with self._changed:
             self.closed = True
-            self._changed.notify_all()
 
     def join(self) -> None:
         """Wait until all items are processed and the threads have ended; call after `close`."""
-        for thread in self._threads:
-            thread.join()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._queues)
+        self._threads.shutdown()
 
 
 # -- writer and reader -----------------------------------------------------------------------------
@@ -485,28 +462,18 @@ class LabelCheck:
             raise HTTPError(
                 422, f"row 0, label: expected {self.kind} as in earlier labels, got {kind}"
             )
-        known, most = self.known, self.most
-        fresh = {label for label in labels if label not in known} - self.added
-        if len(known) + len(self.added) + len(fresh) > most:
-            room = most - len(known) - len(self.added)
-            row = _row_of_new(labels, {*known, *self.added}, room)
-            raise HTTPError(
-                422, f"row {row}, label: it would be label {most + 1:,} of the model, which allows "
-                f"{most:,} (max_classes)",
-            )  # fmt: skip
+        fresh: set[Any] = set()
+        for row, label in enumerate(labels):
+            if label in self.known or label in self.added or label in fresh:
+                continue
+            if len(self.known) + len(self.added) + len(fresh) == self.most:
+                raise HTTPError(
+                    422, f"row {row}, label: it would be label {self.most + 1:,} of the model, "
+                    f"which allows {self.most:,} (max_classes)",
+                )  # fmt: skip
+            fresh.add(label)
         self.kind = kind
         self.added |= fresh
-
-
-def _row_of_new(labels: list[Any], known: set[Any], room: int) -> int:
-    """Return the first row whose label exceeds the number of new labels allowed."""
-    for row, label in enumerate(labels):
-        if label not in known:
-            known.add(label)
-            room -= 1
-        if room < 0:
-            return row
-    return 0
 
 
 def _outcome(answer: Answer) -> Answer | HTTPError:

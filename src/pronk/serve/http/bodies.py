@@ -182,7 +182,12 @@ Id = Annotated[
         description="unique within the model; a repeated id returns the stored answer",
     ),
 ]
-Label = float | int | str | bool
+Label = int | float | str | bool
+Value = Label | None
+Row = (
+    Annotated[list[Value], Meta(description="values in the order of the columns")]
+    | Annotated[dict[str, Value], Meta(description="values by column")]
+)
 
 
 class OutputTensor(msgspec.Struct):
@@ -197,39 +202,26 @@ class Rollback(msgspec.Struct, forbid_unknown_fields=True):
     version: int | str
 
 
-def body_type(name: str, row: Any, label: Any = None) -> Any:
-    """Return the type of the bodies of infer, or of learn if it has labels of a type."""
-    labels: list[Any] = []
-    if label is not None:
-        labels = [
-            ("label", label | UnsetType, UNSET),
-            ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
-        ]
-    return msgspec.defstruct(
-        name,
-        [
-            ("id", Id | None, None),
-            ("row", row | UnsetType, UNSET),
-            ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
-            ("inputs", list[InputTensor] | UnsetType, UNSET),
-            *labels,
-            ("outputs", list[OutputTensor] | None, None),
-            ("parameters", msgspec.Raw | UnsetType, UNSET),
-        ],
-        forbid_unknown_fields=True,
-    )
+class InferRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of a request that predicts rows."""
+
+    id: Id | None = None
+    row: Row | UnsetType = UNSET
+    rows: list[Row] | UnsetType = UNSET
+    inputs: list[InputTensor] | UnsetType = UNSET
+    outputs: list[OutputTensor] | None = None
+    parameters: msgspec.Raw | UnsetType = UNSET
 
 
-def _decoder(online: OnlineModel) -> Any:
-    """Return the decoder of bodies for a model, which is built once.
+class LearnRequest(InferRequest, forbid_unknown_fields=True):
+    """Body of a request that learns rows."""
 
-    It checks the types of the columns while the JSON is decoded. If that fails, `_explained` finds
-    the row and the column in a second, slower pass.
-    """
-    if online.decoder is None:
-        label: Any = float if online.spec.task == "regression" else Label
-        online.decoder = msgspec.json.Decoder(body_type("Body", online.columns.row_type, label))
-    return online.decoder
+    label: Label | UnsetType = UNSET
+    labels: list[Label] | UnsetType = UNSET
+
+
+#: For both calls, as labels in a body of infer have a message of their own.
+_decode = msgspec.json.Decoder(LearnRequest).decode
 
 
 def work_of(online: OnlineModel, body: bytes, learn: bool, length: bytes = b"") -> Work:
@@ -256,7 +248,7 @@ def _work_of(
     online: OnlineModel, text: bytes, learn: bool, binary: memoryview | None = None
 ) -> Work:
     try:
-        given = _decoder(online).decode(text)
+        given = _decode(text)
     except msgspec.ValidationError as error:
         raise _explained(online, text, str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -367,13 +359,11 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
     rows, more = rows_of(given.inputs, columns)
     if more is not None and labels is not None:
         raise HTTPError(422, "labels are given twice, as a tensor and beside it")
-    if isinstance(rows, list) and columns.plain:  # otherwise `pack` checks each value
-        columns.explain(rows)
     return rows, labels if more is None else more
 
 
 def _explained(online: OnlineModel, body: bytes, message: str) -> HTTPError:
-    """Return an error that names the row and the column with a wrong type."""
+    """Return the error of a body that msgspec rejected, with the row and the column if possible."""
     try:
         given = json.loads(body)
         if isinstance(given, dict):

@@ -8,27 +8,21 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from pronk._version import __version__
-from pronk.serve.http.bodies import InputTensor, Label, Rollback, body_type
+from pronk.serve.http.bodies import InferRequest, InputTensor, LearnRequest, Rollback
 from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
 from pronk.serve.rows import Response
 from pronk.serve.spec import NAME, Spec
 
-Value = float | str | bool | None
-Row = (
-    Annotated[list[Value], Meta(description="values in the order of the columns")]
-    | Annotated[dict[str, Value], Meta(description="values by column")]
-)
 #: Types of the bodies by call.
 BODIES = {
     "create": Spec,
-    "infer": body_type("InferRequest", Row),
-    "learn": body_type("LearnRequest", Row, Label),
+    "infer": InferRequest,
+    "learn": LearnRequest,
     "rollback": Rollback,
 }
 #: Calls whose bodies may also be lines of NDJSON; their answers are of this type.
