@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import pronk
 from helpers import pronk_run
 from pronk.cli.app import app
-from pronk.serve import Client
+from pronk.serve import Client, recovery
 from pronk.serve.http.app import App
 from pronk.serve.online import RECOVERING
 from pronk.serve.service import Service
@@ -203,16 +203,16 @@ def test_a_model_is_ready_while_others_are_recovered(tmp_path: Path, monkeypatch
     expected = _several(tmp_path)
     order: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
-    whole = Service._catch_up
+    whole = recovery.catch_up
 
-    def patient(self: Service, online: Any) -> None:
+    def patient(journal: Any, online: Any, log: Any) -> None:
         order.append(online.name)
         if online.name == "a":
             begun.set()
             assert go_on.wait(60)
-        whole(self, online)
+        whole(journal, online, log)
 
-    monkeypatch.setattr(Service, "_catch_up", patient)
+    monkeypatch.setattr(recovery, "catch_up", patient)
     site = Site(tmp_path, recover=False)
     try:
         assert begun.wait(60)
@@ -262,15 +262,15 @@ def test_a_server_that_is_stopped_while_others_are_recovered_keeps_what_was_lear
 ) -> None:
     expected = _several(tmp_path)
     begun = threading.Event()
-    whole = Service._catch_up
+    whole = recovery.catch_up
 
-    def patient(self: Service, online: Any) -> None:
+    def patient(journal: Any, online: Any, log: Any) -> None:
         if online.name == "a":
             begun.set()
-            assert self.stopping.wait(60)
-        whole(self, online)
+            assert journal.stopping.wait(60)
+        whole(journal, online, log)
 
-    monkeypatch.setattr(Service, "_catch_up", patient)
+    monkeypatch.setattr(recovery, "catch_up", patient)
     site = Site(tmp_path, recover=False)
     assert begun.wait(60)
     body = {"id": "new", "row": [1, 2], "label": 3}

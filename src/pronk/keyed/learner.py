@@ -28,7 +28,7 @@ from pronk.aggregate.calibration import check_levels, ends_of
 from pronk.columns.frames import Layout
 from pronk.columns.model import one_vector
 from pronk.columns.values import NUMBER
-from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.core.checks import without_gaps, without_label
 from pronk.core.randomness import make_seed
 from pronk.core.state import require
 from pronk.estimators import files
@@ -42,10 +42,10 @@ from pronk.keyed.keys import (
     Key,
     Keys,
     checked_targets,
-    decode_key,
-    digest,
+    encode_key,
     rows_by_key,
     split_keys,
+    with_own_seeds,
 )
 from pronk.keyed.store import STORE_FILE, ModelStore, StoreError
 
@@ -273,24 +273,14 @@ class Keyed:
         _ = self.store  # `prior` is read with the folder
         prior = copy.deepcopy(self.prior)
         new = not (prior.counts if self._classifies else prior.rows)
-        if learned is None or learned.all():
-            firsts = prior.predict_then_learn(None, targets)
-            first = 1
-        else:
-            parts = []
-            for rows, unlearned in labelled_runs(~learned):
-                if unlearned:
-                    shaped = prior.predict(np.empty(rows.stop - rows.start))
-                    fits = shaped.ndim == targets.ndim
-                    parts.append(shaped if fits else np.zeros(targets[rows].shape))
-                else:
-                    given = targets[rows]
-                    given = without_gaps(given) if self._classifies else given
-                    parts.append(prior.predict_then_learn(None, given))
-            firsts = np.concatenate(parts)
-            first = int(learned.argmax()) + 1 if learned.any() else len(learned)
+        learned = np.ones(len(targets), dtype=bool) if learned is None else learned
+        known = targets if learned.all() else targets[learned]
+        known = without_gaps(known) if self._classifies and len(known) else known
+        before = prior.predict_then_learn(None, known)
+        after = prior.predict(np.empty(1))
+        firsts = np.concatenate((before, after))[np.cumsum(learned) - learned]
         if new and not self._classifies:
-            firsts[:first] = np.nan
+            firsts[: _up_to_first(learned)] = np.nan
         return prior, firsts
 
     def _learn_groups(self, grouped: list[Any], call: Call) -> Any:
@@ -313,7 +303,7 @@ class Keyed:
 
     def _learn(self, text: str, call: Call) -> Any:
         """Learn the rows of a key; return their predictions, or those and intervals."""
-        found = self.store.get_encoded(text)
+        found = self.store.get(text)
         model, notes = found if found is not None else (self._new_model(text), None)
         none = [0] * (2 + len(self._metrics))
         notes = none if notes is None else self._checked_notes(text, notes)
@@ -321,7 +311,7 @@ class Keyed:
         predictions = answer[0] if isinstance(answer, tuple) else answer
         late, learned, unscored = own_delay(self._inner), call.learned, 0
         if notes[0] <= late and not late:  # up to the first learned row of the key
-            rows = int(learned.argmax()) + 1 if learned.any() else len(learned)
+            rows = _up_to_first(learned)
             first = call.firsts[:rows]
             kind = object if self._classifies else np.float64
             begun = without_label(first)
@@ -334,19 +324,14 @@ class Keyed:
         sums = [float(metric.rows(call.y[scored], predictions[scored]).sum())
                 for metric in self._metrics]  # fmt: skip
         total = [a + b for a, b in zip(notes, [int(learned.sum()), *sums, unscored], strict=True)]
-        self.store.put_encoded(text, model, total if total[-1] else total[:-1])
+        self.store.put(text, model, total if total[-1] else total[:-1])
         return (predictions, *answer[1:]) if isinstance(answer, tuple) else predictions
 
     def _new_model(self, text: str) -> Any:
         """Return the learner of a new key."""
-        seed = (self._seed ^ digest(text)) & (2**63 - 1)
-        model = clone(self.learner)
-        inner = learner_of(model)
-        if hasattr(inner, "random_state"):
-            inner.random_state = seed
         columns = self._current_columns()
         assert columns is not None
-        return _set_columns(model, columns)
+        return _set_columns(with_own_seeds(clone(self.learner), text, self._seed), columns)
 
     def partial_fit(
         self, X: Any, y: Any, keys: Any = None, *, sample_weight: Any = None, times: Any = None
@@ -364,9 +349,9 @@ class Keyed:
         fresh.flush()
         with deferred_interrupts():
             for key in list(self):
-                self.store.discard(key)
-            for key, notes in fresh.store.items():
-                self.store.put(key, fresh.store.get(key), notes)
+                self.store.discard(encode_key(key))
+            for text in map(encode_key, list(fresh)):
+                self.store.put(text, *fresh.store.get(text))
             self.prior, self._columns, self._coder = fresh.prior, fresh._columns, fresh._coder
             self._seed = fresh._seed
             self.store.write_metadata(self._metadata())
@@ -466,7 +451,7 @@ class Keyed:
         grouped = rows_by_key(keys, self.store.shards)
         parts = []
         for text, numbers in grouped:
-            found = self.store.get_encoded(text)
+            found = self.store.get(text)
             known = found is not None and found[0].__sklearn_is_fitted__() and found[0].n_seen_
             if found is not None and known:
                 parts.append(np.asarray(own(found[0], rows[numbers])))
@@ -593,10 +578,14 @@ class Keyed:
 
     def __getitem__(self, key: Key) -> Any:
         """Return a copy of the model of a key."""
-        model = self.store.get(key)
-        if model is None:
+        return copy.deepcopy(self._stored(key)[0])
+
+    def _stored(self, key: Key) -> tuple[Any, Any]:
+        """Return the model and the notes of a key; raise a KeyError if there are none."""
+        found = self.store.get(encode_key(key))
+        if found is None:
             raise KeyError(key)
-        return copy.deepcopy(model)
+        return found
 
     @property
     def n_seen_(self) -> int:
@@ -606,10 +595,7 @@ class Keyed:
     def metrics(self, key: Key | None = None) -> dict[str, float]:
         """Return the metrics over the rows of one key, or over all rows."""
         if key is not None:
-            notes = self.store.notes(key)
-            if notes is None:
-                raise KeyError(key)
-            return self._means(self._checked_notes(key, notes))
+            return self._means(self._checked_notes(key, self._stored(key)[1]))
         total = np.zeros(2 + len(self._metrics))
         for name, notes in self.store.items():
             total += self._checked_notes(name, notes)
@@ -733,6 +719,11 @@ class Keyed:
         return f"{type(self).__name__}({self.learner!r}, by={self.by!r})"
 
 
+def _up_to_first(learned: NDArray[np.bool_]) -> int:
+    """Return the number of rows up to the first one that is learned, or all."""
+    return int(learned.argmax()) + 1 if learned.any() else len(learned)
+
+
 def _listed(columns: Any) -> str:
     names, kinds, _ = columns
     return ", ".join(names if names is not None else kinds)
@@ -795,7 +786,7 @@ class Backup:
 
     def add(self, text: str) -> None:
         """Back up the model of a key."""
-        found = self.store.get_encoded(text)
+        found = self.store.get(text)
         if found is None:
             self._new.append(text)
         elif self.store.is_changed(text):
@@ -807,11 +798,11 @@ class Backup:
     def restore(self) -> None:
         """Restore all models."""
         for text in self._new:
-            self.store.discard(decode_key(text))
+            self.store.discard(text)
         for text in self._on_disk:
             self.store.restore_backup(text)
         for text, (model, notes) in self._copies.items():
-            self.store.put_encoded(text, model, notes)
+            self.store.put(text, model, notes)
 
     def delete(self) -> None:
         """Delete the backups after a call that did not raise."""

@@ -219,7 +219,7 @@ class _Entry:
 
 
 class ModelStore:
-    """Models by key in the files of ``folder``; each call is safe for several threads.
+    """Models by encoded key in the files of ``folder``; each call is safe for several threads.
 
     Parameters
     ----------
@@ -238,11 +238,12 @@ class ModelStore:
     >>> import tempfile
     >>> import pronk
     >>> from pronk.keyed import ModelStore
+    >>> from pronk.keyed.keys import encode_key
     >>> store = ModelStore(tempfile.mkdtemp())
-    >>> store.put("sensor 7", pronk.make("fogd", random_state=0).fit([[0.5]], [1.0]))
+    >>> store.put(encode_key("a"), pronk.make("fogd", random_state=0).fit([[0.5]], [1.0]))
     >>> store.flush()
-    >>> print(len(store), store.get("sensor 7").n_seen_, store.get("sensor 8"))
-    1 1 None
+    >>> print(list(store), store.get(encode_key("b")))
+    ['a'] None
     """
 
     def __init__(
@@ -305,24 +306,17 @@ class ModelStore:
 
     # -- models ----------------------------------------------------------------------------------
 
-    def get(self, key: Key) -> Any | None:
-        """Return the model of a key, or None; `put` it again after it has learned."""
+    def get(self, text: str) -> tuple[Any, Any] | None:
+        """Return the model and the notes of an encoded key, or None.
+
+        A model that has learned is `put` again.
+        """
         with self._lock:
-            entry = self._find(encode_key(key))
-            return None if entry is None else entry.model
+            entry = self._find(text)
+            return None if entry is None else (entry.model, entry.notes)
 
-    def notes(self, key: Key) -> Any:
-        """Return the notes stored with a model, or None."""
-        with self._lock:
-            entry = self._find(encode_key(key))
-            return None if entry is None else entry.notes
-
-    def put(self, key: Key, model: Any, notes: Any = None) -> None:
-        """Store a model with JSON notes; both are on disk after the next `flush`."""
-        self.put_encoded(encode_key(key), model, notes)
-
-    def put_encoded(self, text: str, model: Any, notes: Any = None) -> None:
-        """Store a model under an encoded key; see `put`."""
+    def put(self, text: str, model: Any, notes: Any = None) -> None:
+        """Store a model and JSON notes; both are on disk after the next `flush`."""
         with self._lock:
             entry = self._models.get(text)
             if entry is None:
@@ -332,12 +326,6 @@ class ModelStore:
                 entry.model, entry.notes, entry.changed = model, notes, True
             self._models.move_to_end(text)
             self._evict()
-
-    def get_encoded(self, text: str) -> tuple[Any, Any] | None:
-        """Return the model and the notes of an encoded key, or None."""
-        with self._lock:
-            entry = self._find(text)
-            return None if entry is None else (entry.model, entry.notes)
 
     # -- backups, with which `Keyed` rolls back a call ---------------------------------------------
 
@@ -364,9 +352,8 @@ class ModelStore:
             for text in texts:
                 self._file(text).delete_backup(text)
 
-    def discard(self, key: Key) -> None:
+    def discard(self, text: str) -> None:
         """Delete a model, if there is one."""
-        text = encode_key(key)
         with self._lock:
             self._models.pop(text, None)
             self._file(text).remove(text)

@@ -22,13 +22,13 @@ journal that ends before this number has lost acknowledged entries.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -188,30 +188,26 @@ class Journal:
 
     def _open_last(self, path: Path) -> int:
         try:
-            flags = (
-                os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-            )
-            self._last = os.open(path, flags, 0o600)
-            text = os.read(self._last, 64).decode("ascii", "replace").strip()
+            path.touch(mode=0o600)
+            self._last = path.open("r+b", buffering=0)
+            text = (self._last.read(64) or b"").strip()
         except OSError as error:
             self.connection.close()
             raise JournalError(f"{path} cannot be used: {error.strerror or error}") from None
-        number = int(text) if text.isascii() and text.isdigit() else 0
+        number = int(text) if text.isdigit() else 0
         return number if number < LARGEST else 0
 
     def _record(self) -> None:
         """Write the last committed sequence number to its file; a failure only lets it lag."""
-        with suppress(OSError):
-            os.lseek(self._last, 0, os.SEEK_SET)
-            os.write(self._last, b"%020d\n" % self.sequence)
+        with suppress(OSError, ValueError):  # a closed file raises a ValueError
+            self._last.seek(0)
+            self._last.write(b"%020d\n" % self.sequence)
 
     def close(self) -> None:
         """Close the files; committed entries stay."""
         with self.lock:
             self.connection.close()
-            if self._last >= 0:
-                os.close(self._last)
-                self._last = -1
+            self._last.close()
 
     def now(self) -> float:
         """Return the current time, or the latest time in the journal if the clock went back."""
@@ -367,9 +363,14 @@ class Journal:
 
     def learned(self, model: int, after: int, up_to: int | None = None) -> Iterable[list[Entry]]:
         """Yield the entries that a model learned after a sequence number, block by block."""
-        block: list[Entry] = []
-        last = self.sequence if up_to is None else up_to
-        while True:
+        entries = self._learned(model, after, self.sequence if up_to is None else up_to)
+        for _, block in groupby(entries, key=lambda entry: entry.block):
+            yield list(block)
+
+    def _learned(self, model: int, after: int, last: int) -> Iterator[Entry]:
+        """Yield the entries that a model learned; read some at a time, for one model among many."""
+        rows: list[Any] = [None] * _PAGE_ROWS
+        while len(rows) == _PAGE_ROWS:
             rows = self.rows(
                 f"SELECT {_COLUMNS} FROM journal WHERE model = ? AND sequence > ?"
                 f" AND sequence <= ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL"
@@ -377,16 +378,8 @@ class Journal:
                 (model, after, last, _PAGE_ROWS),
             )
             for row in rows:
-                entry = Entry(*row)
-                if block and entry.block != block[0].block:
-                    yield block
-                    block = []
-                block.append(entry)
-            if len(rows) < _PAGE_ROWS:
-                break
-            after = rows[-1][0]
-        if block:
-            yield block
+                yield Entry(*row)
+                after = row[0]
 
     def rows_behind(self, model: int, after: int) -> int:
         """Count the rows that a model learned after a sequence number."""

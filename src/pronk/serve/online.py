@@ -469,10 +469,8 @@ class OnlineModel:
         lower = upper = None
         if ends is not None:
             lower, upper = ends[:, 0].copy(), ends[:, 1].copy()
-        found, start = [], 0
-        for entry in entries:
-            rows = slice(start, start + entry.size)
-            start += entry.size
+        found = []
+        for entry, rows in _with_rows(entries):
             if entry.kind == LABEL and entry.answer is not None:
                 earlier = unpack_answer(entry.answer)
                 earlier.version, earlier.baselines, earlier.kept = entry.sequence, None, None
@@ -492,10 +490,7 @@ class OnlineModel:
 
     def _known(self, entries: Sequence[Entry]) -> Iterator[Known]:
         """Yield what the baselines predicted for rows whose labels came later."""
-        start = 0
-        for entry in entries:
-            rows = slice(start, start + entry.size)
-            start += entry.size
+        for entry, rows in _with_rows(entries):
             if entry.kind == LABEL and entry.answer is not None:
                 known = unpack_answer(entry.answer).baselines
                 if known is not None:
@@ -552,6 +547,14 @@ class OnlineModel:
         classifies = hasattr(getattr(learner, "learner_", learner), "classes_")
         task = classifies == (self.spec.task == "classification")
         return bool(same and task and learner.n_features_in_ == width)
+
+
+def _with_rows(entries: Sequence[Entry]) -> Iterator[tuple[Entry, slice]]:
+    """Yield each entry of a block with its rows in the block."""
+    start = 0
+    for entry in entries:
+        yield entry, slice(start, start + entry.size)
+        start += entry.size
 
 
 def _lines(entries: Sequence[Entry]) -> list[Line]:

@@ -11,8 +11,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,7 +136,12 @@ def run(options: ServeOptions) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
     _greet(address, first, options.folder, as_json=options.as_json)
-    with threadpool_limits(1), _fewer_garbage_collections():
+    # Rows are freed by reference counting, as they contain no cycles: garbage is collected every
+    # 50,000 new objects instead of 700, and objects that exist now never.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, *gc.get_threshold()[1:])
+    with threadpool_limits(1):
         server.run(sockets=[listening])
     if app.failure is not None:
         raise _one_line(app.failure, options.folder)
@@ -159,23 +163,6 @@ def _check_tls(options: ServeOptions) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise ServeError(f"{certificate} with {key} cannot be used: {reason}") from None
-
-
-@contextmanager
-def _fewer_garbage_collections() -> Iterator[None]:
-    """Collect garbage every 50,000 new objects instead of 700.
-
-    Rows are freed by reference counting; they contain no cycles.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()  # objects that exist now are never collected
-    gc.set_threshold(50_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _greet(address: str, token: str | None, folder: Path, *, as_json: bool) -> None:

@@ -154,17 +154,12 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.registry.register(_Service(service))
-        self._known: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._latest: deque[float] = deque(maxlen=LATEST)
 
     def count(self, call: str, status: int, seconds: float, model: str | None = None) -> None:
         """Count one request; ``model`` is the name of an existing model."""
-        found = self._known.get((call, status))
-        if found is None:
-            found = (self.requests.labels(call, str(status)), self.seconds.labels(call))
-            self._known[call, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        self.requests.labels(call, str(status)).inc()
+        self.seconds.labels(call).observe(seconds)
         if model is not None and call in TIMED and status < 400:
             self.of_models.labels(model, call).observe(seconds)
             self._latest.append(seconds)
