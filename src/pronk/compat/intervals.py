@@ -481,24 +481,15 @@ class ModelWrapper(Parameters):
     def _saved_model(self) -> dict[str, Any]:
         self._check_can_be_saved()
         check_is_fitted(self)
-        return {
-            "model": files.learner_tree(self.model_),
-            "n_seen_": self.n_seen_,
-            "keys": self.__dict__.get("_keys"),
-        }
+        return {"model": files.learner_tree(self.model_), "n_seen_": self.n_seen_}
 
     def _restore_model(self, state: Any, names: set[str]) -> None:
         require(isinstance(state, dict), "the state is not a table")
-        known = {"model", "n_seen_", "keys"} | names
+        known = {"model", "n_seen_"} | names
         require(set(state) == known, "the state has other entries than it should")
         self.model_ = files.learner_from_tree(state["model"], "model", tried=False)
         require(type(self.model_) is type(self.model), "model is of another class")
         self.n_seen_ = checked_count(state["n_seen_"], "n_seen_", 1)
-        if state["keys"] is not None:
-            keys = state["keys"]
-            named = isinstance(keys, list) and all(type(key) is str for key in keys)
-            require(named and len(keys) == self.model_.n_features_in_, "keys are no names")
-            self._keys = keys
 
     def _try_out(self) -> None:
         """Test the model and the wrapper of a file; raise if they do not work."""
@@ -661,19 +652,15 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
                 **self._saved_model(),
                 "flat": self._flat,
                 "outputs": self._tracker.outputs,
-                "columns": None,  # those of the model
-                "width": self._columns.width,
                 "tracker": self._tracker.to_state(),
             }
 
     def _restore(self, state: Any) -> None:
-        self._restore_model(state, {"flat", "outputs", "columns", "width", "tracker"})
+        self._restore_model(state, {"flat", "outputs", "tracker"})
         require(type(state["flat"]) is bool, "flat is not true or false")
         self._flat = state["flat"]
         outputs = checked_count(state["outputs"], "outputs", 1, 1 if self._flat else 1000)
         self._columns = NumericColumns.encoded(self.model_.layout_.kinds)
-        same = state["columns"] is None and state["width"] == self._columns.width
-        require(same, "columns are other ones")
         self._tracker = ErrorTracker(self._columns.width, outputs)
         self._tracker.restore(state["tracker"])
         require(self._tracker.rows == self.n_seen_, "tracker has other rows than n_seen_")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
@@ -278,62 +277,41 @@ MOST_EXPERTS = 8
 MOST_EVENTS = 20
 
 
-class LiveStatus:
-    """Read the status of a service for one viewer of the live page.
-
-    Rates are those since the viewer's previous read.
-    """
-
-    def __init__(self, service: Service, metrics: Metrics) -> None:
-        self.service = service
-        self.metrics = metrics
-        self._before = (time.monotonic(), *self._counts())
-
-    def _counts(self) -> tuple[int, int]:
-        counters = self.service.counters
-        return counters.learned_rows, counters.requests
-
-    def read(self, name: str | None) -> dict[str, Any]:
-        """Return the content of one event; ``name`` is the model shown in detail."""
-        models = list(self.service.models.values())[:MOST_LISTED]
-        chosen = self.service.models.get(name or "")
-        return {
-            "server": self._server(),
-            "models": [self._summary(online) for online in models],
-            "model": None if chosen is None else self._summary(chosen) | _details(chosen),
-        }
-
-    def _server(self) -> dict[str, Any]:
-        now, learned, asked = (time.monotonic(), *self._counts())
-        before = self._before
-        self._before = (now, learned, asked)
-        passed = max(now - before[0], 1e-3)
-        return {
+def live_status(service: Service, metrics: Metrics, name: str | None) -> dict[str, Any]:
+    """Return the content of one event of the page; ``name`` is the model shown in detail."""
+    models = list(service.models.values())[:MOST_LISTED]
+    chosen = service.models.get(name or "")
+    counters = service.counters
+    return {
+        "server": {
             "version": __version__,
-            "rate": (learned - before[1]) / passed,
-            "asked": (asked - before[2]) / passed,
-            "queue": self.service.writes.rows,
-            "p50": self.metrics.quantile(0.5),
-            "p99": self.metrics.quantile(0.99),
-            "repeated": self.service.counters.repeated,
-            "journal": self.service.journal.size(),
-        }
+            "learned": counters.learned_rows,
+            "requests": counters.requests,
+            "queue": service.writes.rows,
+            "p50": metrics.quantile(0.5),
+            "p99": metrics.quantile(0.99),
+            "journal": service.journal.size(),
+        },
+        "models": [_summary(online) for online in models],
+        "model": None if chosen is None else _summary(chosen) | _details(chosen),
+    }
 
-    def _summary(self, online: OnlineModel) -> dict[str, Any]:
-        scores = online.scores
-        metrics, name = scores.metrics(), scores.names[0]
-        return {
-            "name": online.name,
-            "rows": scores.rows,
-            "unpredicted": scores.unpredicted,
-            "metric": TITLES[name],
-            "loss": metrics[name],
-            "baseline": metrics[f"{name}_baseline"],
-            "repeat_last": metrics[f"{name}_repeat_last"],
-            "waiting": online.waiting,
-            "alarms": scores.alarms,
-            "version": str(online.version),
-        }
+
+def _summary(online: OnlineModel) -> dict[str, Any]:
+    scores = online.scores
+    metrics, name = scores.metrics(), scores.names[0]
+    return {
+        "name": online.name,
+        "rows": scores.rows,
+        "unpredicted": scores.unpredicted,
+        "metric": TITLES[name],
+        "loss": metrics[name],
+        "baseline": metrics[f"{name}_baseline"],
+        "repeat_last": metrics[f"{name}_repeat_last"],
+        "waiting": online.waiting,
+        "alarms": scores.alarms,
+        "version": str(online.version),
+    }
 
 
 def _details(online: OnlineModel) -> dict[str, Any]:
@@ -444,9 +422,8 @@ class Page:
         self._viewers += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            live = LiveStatus(self.service, self.metrics)
             while not (gone.done() or self.stopping()):
-                found = await asyncio.to_thread(live.read, name)
+                found = await asyncio.to_thread(live_status, self.service, self.metrics, name)
                 data = b"data: " + self._encode(found) + b"\n\n"
                 await send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.wait([gone], timeout=1.0)

@@ -29,15 +29,19 @@
     return found;
   }
 
+  let before = null;  // counters of the event before, for the rates
   function tiles(server) {
+    const now = { time: performance.now() / 1000, learned: server.learned, requests: server.requests };
+    const rate = (name) => before ? Math.max(now[name] - before[name], 0) / Math.max(now.time - before.time, 1e-3) : 0;
     const shown = [
-      [whole(server.rate), "rows learned / s"],
-      [whole(server.asked), "requests / s"],
+      [whole(rate("learned")), "rows learned / s"],
+      [whole(rate("requests")), "requests / s"],
       [whole(server.queue), "rows queued"],
       [number(server.p50), "ms, median"],
       [number(server.p99), "ms, p99"],
       [bytes(server.journal), "journal"],
     ];
+    before = now;
     $("tiles").replaceChildren(...shown.map(([value, text]) =>
       element("div", { className: "tile" }, element("b", {}, value), element("span", {}, text))));
   }
