@@ -100,7 +100,8 @@ class Columns:
             self._invalid_number(row, column, float(values[row, column]))
         return values.tobytes()
 
-    def _ordered(self, row: Any, number: int) -> list[Any]:
+    def _ordered(self, row: Any, number: int) -> Any:
+        """Return the values of a row in the order of the fields."""
         if isinstance(row, dict):
             if row.keys() != self.places.keys():
                 raise HTTPError(422, self._names_differ(row, number))
@@ -112,7 +113,7 @@ class Columns:
                 f"row {number} has {len(row)} values; the model has {len(self.names)} columns"
                 f"{beside}",
             )
-        return list(row)
+        return row
 
     def _names_differ(self, row: dict[str, Any], number: int) -> str:
         missing = [name for name in self.fields if name not in row]
