@@ -23,12 +23,11 @@ from sklearn.base import clone
 from pronk.aggregate.calibration import check_coverage
 from pronk.columns.dates import DATE, TIME
 from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER
-from pronk.core.randomness import make_seed
 from pronk.data.pending import Pending
 from pronk.data.step import step
 from pronk.estimators import files
 from pronk.evaluate.models import own_delay
-from pronk.keyed.keys import digest, encode_key
+from pronk.keyed.keys import encode_key, with_own_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -359,11 +358,7 @@ class _Task:
 
     def _new(self, key: Any) -> Any:
         """Return the model of a new key, with the random numbers that it has in `Keyed`."""
-        model, own = clone(self.new), digest(encode_key(key))
-        for name, value in model.get_params(deep=True).items():
-            if name.rpartition("__")[2] == "random_state":
-                seed = 0 if value is None else make_seed(value)
-                model.set_params(**{name: (seed ^ own) & (2**63 - 1)})
+        model = with_own_seeds(clone(self.new), encode_key(key))
         layout = getattr(self.new.__dict__.get("_columns"), "layout", None)
         if layout is not None:
             return model.with_columns(layout.names, layout.kinds, layout.orders)

@@ -19,6 +19,7 @@ from naive.default import slopes
 from naive.kernels import gaussian
 from pronk.compat.intervals import STAGES
 from pronk.core.scales import FixedScale
+from pronk.keyed.keys import encode_key, with_own_seeds
 from pronk.newton.forecaster import Forecaster
 
 river = pytest.importorskip("river")
@@ -91,10 +92,10 @@ def test_intervals_are_those_of_the_definition():
         L = np.linalg.cholesky(gaussian(points, points, unit))
         return np.linalg.solve(L, gaussian(points, Z, unit)).T
 
-    def block_length(size):
-        return Forecaster(1.0, size).block_length
+    def block(r):
+        return Forecaster(1.0, r).block_length
 
-    expected = naive.intervals(X, X[:, 0], y, scaled, features, block_length)
+    expected = naive.intervals(X, X[:, 0], y, scaled, features, block)
     model = pronk.Intervals(Given())
     got = [
         model.predict_then_learn(X[i:j], y[i:j], quantiles=naive.LEVELS)[1]
@@ -530,10 +531,21 @@ def test_a_wrapper_is_the_model_of_each_key(name, tmp_path):
     X, y = table()
     y = np.where(y > 0, "a", "b") if name == "calibrated" else y
     keyed = pronk.Keyed(AROUND[name](), by="c")
-    plain = AROUND[name]().partial_fit(X[X.c == "a"].drop(columns="c"), y[X.c == "a"])
+    plain = with_own_seeds(AROUND[name](), encode_key("a"))
+    plain.partial_fit(X[X.c == "a"].drop(columns="c"), y[X.c == "a"])
     keyed.partial_fit(X, y).save(tmp_path / "models")
     again, row = pronk.load(tmp_path / "models"), {"c": "a", "x": 0.3}
     assert again.predict_one(row) == keyed.predict_one(row)
     if name == "intervals":
         assert plain.predict_one({"x": 0.3}) == keyed.predict_one(row)
         assert plain.predict_interval_one({"x": 0.3}) == again.predict_interval_one(row)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_no_rows_have_outputs_of_the_shape_of_some_rows(classes):
+    X, y = labels(100, classes)
+    model = pronk.Calibrated(GaussianNB()).partial_fit(X, y)
+    for output in ("label", "probability", "decision"):
+        some = model.predict_then_learn(X[:2], y[:2], output=output)
+        none = model.predict_then_learn(X[:0], y[:0], output=output)
+        assert none.shape == (0, *some.shape[1:])

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from itertools import pairwise
 
 import numpy as np
@@ -398,72 +397,42 @@ from pronk.keyed import ModelStore
 X = np.random.default_rng(0).normal(size=(50, 2)); y = X[:, 0]
 store = ModelStore({str(tmp_path)!r}, shards=2, cache_size=2)
 for key in range(6):
-    store.put(key, pronk.PKAWVRegressor(budget=4, random_state=0).fit(X, y), [key])
+    store.put(str(key), pronk.PKAWVRegressor(budget=4, random_state=0).fit(X, y), [key])
 store.flush(position=6)
 for key in range(10):
-    store.put(key, pronk.PKAWVRegressor(budget=4, random_state=0).fit(X[:9], y[:9]), [100])
+    store.put(str(key), pronk.PKAWVRegressor(budget=4, random_state=0).fit(X[:9], y[:9]), [100])
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL
     store = ModelStore(tmp_path)
     assert sorted(store.items()) == [(key, [key]) for key in range(6)]
-    assert store.positions() == {0: 6, 1: 6} and store.get(3).n_seen_ == 50
+    assert store.positions() == {0: 6, 1: 6} and store.get("3")[0].n_seen_ == 50
 
 
 def test_a_second_process_raises(tmp_path):
     store = ModelStore(tmp_path, shards=1)
-    store.put("a", model_of(20))
+    store.put('"a"', model_of(20))
     store.flush()
-    code = f"from pronk.keyed import ModelStore; ModelStore({str(tmp_path)!r}).get('a')"
+    code = f"from pronk.keyed import ModelStore; ModelStore({str(tmp_path)!r}).get('1')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "in use by another process" in done.stderr
     store.close()
 
 
-def test_threads_take_turns(tmp_path):
-    store = ModelStore(tmp_path, cache_size=1)
-    make = lambda key: pronk.PKAWVRegressor(budget=4, random_state=0)  # noqa: E731
-
-    def work(number):
-        for row in range(10):
-            with store.locked(row % 3, make) as model:
-                model.partial_fit(X[number : number + 1], Y[number : number + 1])
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    store.flush()
-    assert sum(store.get(key).n_seen_ for key in store) == 40 and len(store) == 3
-
-
-def test_a_failed_first_use_stores_no_model(tmp_path):
-    store = ModelStore(tmp_path)
-    with (
-        pytest.raises(ValueError, match="inf"),
-        store.locked("k", lambda key: model_of(9)) as model,
-    ):
-        model.partial_fit([[np.inf, 0.0]], [1.0])
-    assert "k" not in store and len(store) == 0
-    with pytest.raises(KeyError), store.locked("k"):
-        pass
-
-
 def test_a_damaged_model_is_named(tmp_path):
     store = ModelStore(tmp_path, shards=1)
-    store.put("good", model_of(20))
-    store.put("bad", model_of(20))
-    store.discard("gone")
+    store.put('"good"', model_of(20))
+    store.put('"bad"', model_of(20))
+    store.discard('"gone"')
     store.close()
     with sqlite3.connect(tmp_path / "shard-000.sqlite") as file:
         file.execute("UPDATE models SET model = x'00' WHERE key = ?", (json.dumps("bad"),))
     file.close()
     store = ModelStore(tmp_path)
-    assert store.get("good").n_seen_ == 20
+    assert store.get('"good"')[0].n_seen_ == 20
     with pytest.raises(StoreError, match='key "bad" is damaged'):
-        store.get("bad")
+        store.get('"bad"')
 
 
 def test_a_folder_of_something_else_raises(tmp_path):
@@ -500,7 +469,7 @@ def test_an_interrupted_call_has_learned_all_its_rows(tmp_path, monkeypatch):
     monkeypatch.undo()
     again = [m.predict_then_learn(X, X[:, 1], keys=keys) for m in (twin, stopped)]
     assert np.array_equal(*again)
-    assert [stopped.store.notes(key) for key in stopped] == [twin.store.notes(key) for key in twin]
+    assert list(stopped.store.items()) == list(twin.store.items())
 
 
 def test_rows_that_are_refused_and_sparse_rows():
@@ -582,3 +551,14 @@ def test_invalid_options_of_a_store_raise(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         ModelStore(tmp_path / "s", **options)
     assert not (tmp_path / "s").exists()
+
+
+def test_keys_have_random_numbers_of_their_own_also_inside_a_wrapper():
+    names = np.where(X[:, 0] > 0, "a", "b")
+    plain = Keyed(pronk.PKAWVRegressor(budget=4, random_state=3)).partial_fit(X, Y, names)
+    inside = Keyed(pronk.Intervals(pronk.PKAWVRegressor(budget=4, random_state=3)))
+    inside.partial_fit(X, Y, names)
+    assert inside["a"].model.random_state != inside["b"].model.random_state
+    assert {plain[key].random_state for key in "ab"} == {
+        inside[key].model.random_state for key in "ab"
+    }

@@ -112,12 +112,12 @@ def test_a_model_that_learns_for_long_stops_no_other_model(site: Site, monkeypat
 
 
 def test_two_models_that_become_ready_at_once_have_two_threads() -> None:
-    """One thread is idle; before it wakes, requests of two models come, one of them slow."""
+    """Requests of two models come at once, one of them slow."""
     go_on, done = threading.Event(), {name: threading.Event() for name in ("first", "quick")}
     queues = Queues(10, 10, lambda items: [item.call() for item in items])  # type: ignore[union-attr,misc]
     queues.put("first", Task(done["first"].set))
     assert done["first"].wait(60)
-    while not queues._idle:
+    while queues._queues:
         time.sleep(0.001)
     with queues._changed:
         queues.put("slow", Task(lambda: go_on.wait(60)))

@@ -13,6 +13,7 @@ from driving import bits, crashed, created, infer, learn, opened
 
 from pronk.serve.journal import JournalError
 from pronk.serve.service import Service, Settings
+from pronk.serve.spec import read_upload
 from pronk.serve.worker import Work
 
 
@@ -48,38 +49,7 @@ def _backup(service: Service, place: Path) -> None:
     copy.close()
 
 
-def test_an_older_journal_in_place_loses_no_label_that_a_snapshot_has(tmp_path: Path) -> None:
-    folder, copy = tmp_path / "served", tmp_path / "copy.sqlite"
-    service = opened(folder)
-    created(service)
-    _learned(service, 0, 20)
-    _backup(service, copy)
-    _learned(service, 20, 40)
-    expected = bits(service)
-    service.stop()
-    shutil.copy(copy, folder / "journal.sqlite")
-    again, notes = _noted(folder)
-    warned = [fields for event, fields in notes if event.startswith("WARNING")]
-    assert len(warned) == 1 and "ends at 20" in warned[0]["reason"]
-    assert "up to 60" in warned[0]["reason"] and "all" in warned[0]["labels"]
-    assert again.model("m").version == 60 and bits(again) == expected
-    versions = [work.outcome.version for work in _learned(again, 60, 10)]  # type: ignore[union-attr]
-    assert versions == list(range(61, 71))
-    after = bits(again)
-    crashed(again)
-    last, notes = _noted(folder)
-    assert not any(event.startswith("WARNING") for event, _ in notes)
-    assert last.model("m").version == 70 and bits(last) == after
-    assert _ids(last)[-10:] == [f"m{i}" for i in range(60, 70)]
-    last.close()
-    for path in folder.glob("m-*.pronk"):  # without the snapshot there is a gap, which is said
-        path.unlink()
-    broken = opened(folder)
-    assert "no readable snapshot" in (broken.model("m").broken or "")
-    broken.close()
-
-
-def test_an_older_journal_is_refused_where_labels_came_after_the_snapshots(tmp_path: Path) -> None:
+def test_an_older_journal_is_refused_or_accepted_with_what_snapshots_have(tmp_path: Path) -> None:
     folder, copy = tmp_path / "served", tmp_path / "copy.sqlite"
     service = opened(folder)
     created(service)
@@ -87,6 +57,7 @@ def test_an_older_journal_is_refused_where_labels_came_after_the_snapshots(tmp_p
     _learned(service, 0, 5)
     _backup(service, copy)
     _learned(service, 5, 5)
+    expected = bits(service)
     _learned(service, 0, 2, "n")
     service.snapshot("m")  # that of n is missing
     crashed(service)
@@ -96,11 +67,23 @@ def test_an_older_journal_is_refused_where_labels_came_after_the_snapshots(tmp_p
     with pytest.raises(JournalError, match=r"ends at 5, entries up to 12 .* m up to 10.*accept"):
         opened(folder)
     again, notes = _noted(folder, accept_missing=True)
-    assert [fields["labels"] for event, fields in notes if "WARN" in event] == ["some are lost"]
-    assert again.model("m").version == 10 and again.model("n").version == 0
+    assert len([fields for event, fields in notes if event.startswith("WARNING")]) == 1
+    assert again.model("m").version == 10 and bits(again) == expected
+    assert again.model("n").version == 0
     assert _learned(again, 2, 1, "n")[0].outcome.version == 13  # type: ignore[union-attr]
+    assert _learned(again, 10, 1)[0].outcome.version == 14  # type: ignore[union-attr]
+    after = bits(again)
     crashed(again)
-    opened(folder).close()
+    last, notes = _noted(folder)
+    assert not any(event.startswith("WARNING") for event, _ in notes)
+    assert last.model("m").version == 14 and bits(last) == after
+    assert _ids(last)[-1:] == ["m10"]
+    last.close()
+    for path in folder.glob("m-*.pronk"):  # without the snapshot there is a gap, which is said
+        path.unlink()
+    broken = opened(folder)
+    assert "no readable snapshot" in (broken.model("m").broken or "")
+    broken.close()
 
 
 def _empty(folder: Path) -> None:
@@ -112,42 +95,24 @@ def _remove(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_empty, _remove])
-def test_a_journal_that_is_emptied_leaves_the_models_of_the_snapshots(
-    tmp_path: Path, damage: Callable[[Path], None]
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_journal_that_is_emptied_is_refused(
+    tmp_path: Path, damage: Callable[[Path], None], stopped: bool
 ) -> None:
     service = opened(tmp_path)
     created(service)
-    created(service, "n")
     _learned(service, 0, 6)
-    _learned(service, 0, 3, "n")
-    expected = bits(service), bits(service, "n")
-    service.stop()
+    service.stop() if stopped else crashed(service)
     damage(tmp_path)
-    again, notes = _noted(tmp_path)
-    assert any(event.startswith("WARNING") for event, _ in notes)
-    assert (bits(again), bits(again, "n")) == expected
-    assert _learned(again, 6, 1)[0].outcome.version == 10  # type: ignore[union-attr]
-    after = bits(again)
-    crashed(again)
-    last = opened(tmp_path)
-    assert bits(last) == after and bits(last, "n") == expected[1]
-    last.close()
-    for path in tmp_path.glob("n-*.pronk"):
-        path.unlink()
-    broken = opened(tmp_path)
-    assert broken.model("n").broken and not broken.model("m").broken
-    broken.close()
-
-
-def test_a_journal_that_is_emptied_after_a_crash_is_refused(tmp_path: Path) -> None:
-    service = opened(tmp_path)
-    created(service)
-    _learned(service, 0, 6)
-    crashed(service)  # without a snapshot
-    _empty(tmp_path)
     for _ in range(2):  # a start that was refused changes nothing
         with pytest.raises(JournalError, match="ends at 0, entries up to 6"):
             opened(tmp_path)
+    again = opened(tmp_path, accept_missing=True)
+    assert not again.models and again.journal.sequence == 6
+    if stopped:  # a model that the journal does not have is created again from its snapshot
+        given, learner = read_upload((tmp_path / "m-6.pronk").read_bytes())
+        assert again.create("m", given, learner)[1] and again.model("m").learner.n_seen_ == 6
+    again.close()
 
 
 def _cut(log: Path) -> None:
@@ -183,13 +148,11 @@ def test_a_log_that_is_damaged_after_a_crash_never_costs_labels_silently(
     service.close()
     (killed / "journal.sqlite-shm").unlink(missing_ok=True)
     damage(killed / "journal.sqlite-wal")
-    if not kept:
-        with pytest.raises(JournalError, match="entries up to 31 were acknowledged"):
-            opened(killed)
-        again, notes = _noted(killed, accept_missing=True)
-    else:
-        again, notes = _noted(killed)
-        assert bits(again) == expected
+    last = 30 if kept else 31
+    with pytest.raises(JournalError, match=f"entries up to {last} were acknowledged"):
+        opened(killed)
+    again, notes = _noted(killed, accept_missing=True)
+    assert not kept or bits(again) == expected
     assert any(event.startswith("WARNING") for event, _ in notes)
     work = _learned(again, 100, 1)[0]
     assert work.outcome.version == 31 + (not kept)  # type: ignore[union-attr]

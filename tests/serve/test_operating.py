@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import pronk
 from helpers import pronk_run
 from pronk.cli.app import app
-from pronk.serve import Client
+from pronk.serve import Client, recovery
 from pronk.serve.http.app import App
 from pronk.serve.online import RECOVERING
 from pronk.serve.service import Service
@@ -80,7 +80,7 @@ def test_every_option_can_be_in_the_environment(tmp_path: Path, monkeypatch: Any
     values = {
         "FOLDER": "f", "HOST": "::1", "PORT": "5", "TLS_CERTIFICATE": "c", "TLS_KEY": "k",
         "TOKEN_FILE": "t", "SNAPSHOT_ROWS": "6", "QUEUE_ROWS": "7", "RETENTION_DAYS": "8",
-        "LABEL_DAYS": "9", "ARCHIVE": "1", "ACCEPT_MISSING": "1", "DEMO": "1",
+        "LABEL_DAYS": "9", "ARCHIVE": "1", "ACCEPT_MISSING": "1",
         "MAX_BODY": "1000", "MAX_MODEL": "1100", "MAX_CONNECTIONS": "12", "JSON": "1",
     }  # fmt: skip
     found = _started(monkeypatch, **{f"PRONK_SERVE_{key}": value for key, value in values.items()})
@@ -93,7 +93,7 @@ def test_every_option_can_be_in_the_environment(tmp_path: Path, monkeypatch: Any
     )
     assert (settings.snapshot_rows, settings.queue_rows) == (6, 7)
     assert (settings.retention_days, settings.label_days) == (8.0, 9.0)
-    assert settings.archive and settings.accept_missing and found.demo and found.as_json
+    assert settings.archive and settings.accept_missing and found.as_json
     assert (found.max_body, found.max_model, found.max_connections) == (1000, 1100, 12)
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).output
     options = {word for word in shown.split() if word.startswith("--")} - {"--help", "--config"}
@@ -203,16 +203,16 @@ def test_a_model_is_ready_while_others_are_recovered(tmp_path: Path, monkeypatch
     expected = _several(tmp_path)
     order: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
-    whole = Service._catch_up
+    whole = recovery.catch_up
 
-    def patient(self: Service, online: Any) -> None:
+    def patient(journal: Any, online: Any, log: Any) -> None:
         order.append(online.name)
         if online.name == "a":
             begun.set()
             assert go_on.wait(60)
-        whole(self, online)
+        whole(journal, online, log)
 
-    monkeypatch.setattr(Service, "_catch_up", patient)
+    monkeypatch.setattr(recovery, "catch_up", patient)
     site = Site(tmp_path, recover=False)
     try:
         assert begun.wait(60)
@@ -262,15 +262,15 @@ def test_a_server_that_is_stopped_while_others_are_recovered_keeps_what_was_lear
 ) -> None:
     expected = _several(tmp_path)
     begun = threading.Event()
-    whole = Service._catch_up
+    whole = recovery.catch_up
 
-    def patient(self: Service, online: Any) -> None:
+    def patient(journal: Any, online: Any, log: Any) -> None:
         if online.name == "a":
             begun.set()
-            assert self.stopping.wait(60)
-        whole(self, online)
+            assert journal.stopping.wait(60)
+        whole(journal, online, log)
 
-    monkeypatch.setattr(Service, "_catch_up", patient)
+    monkeypatch.setattr(recovery, "catch_up", patient)
     site = Site(tmp_path, recover=False)
     assert begun.wait(60)
     body = {"id": "new", "row": [1, 2], "label": 3}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import http.client
 import json
 import os
@@ -16,7 +15,7 @@ from serving import Site
 
 
 def test_the_page_and_the_docs_need_no_token_and_nothing_from_elsewhere(site: Site) -> None:
-    for path in ("/", "/chart.css", "/page.css", "/page.js", "/docs", "/docs.js"):
+    for path in ("/", "/chart.css", "/page.css", "/page.js", "/docs"):
         reply = site.call("GET", path, token=None)
         assert reply.status == 200
         text = re.sub(r"http://www\.w3\.org/2000/svg", "", reply.body.decode())
@@ -37,7 +36,6 @@ def test_every_call_is_described(site: Site) -> None:
         "/page.css",
         "/page.js",
         "/docs",
-        "/docs.js",
         "/openapi.json",
         "/metrics",
         "/v2/events",
@@ -67,7 +65,7 @@ def test_events_describe_the_server_and_the_chosen_model(site: Site) -> None:
     assert found["model"]["metric"] == found["models"][0]["metric"] == "mean squared error"
     assert found["server"]["queue"] == 0
     assert found["model"]["events"] == [] and found["models"][0]["alarms"] == 0
-    assert 0 < found["model"]["p50"] <= found["model"]["p99"]
+    assert 0 < found["server"]["p50"] <= found["server"]["p99"]
     assert site.call("GET", "/v2/events", token=None).status == 401
 
 
@@ -108,19 +106,6 @@ def test_a_rise_of_the_loss_is_an_alarm_on_the_page_and_survives_a_snapshot() ->
         newest = _events(online)[0]
         assert (newest["kind"], newest["row"]) == ("new learner", 9001)
         assert newest["text"] == "replaced the old one at row 10,500"
-
-
-def test_every_call_can_be_tried_on_the_page_of_the_docs(site: Site) -> None:
-    page = site.call("GET", "/docs", token=None).body.decode()
-    paths = site.call("GET", "/openapi.json", token=None).json["paths"]
-    calls = sum(method != "parameters" for path in paths.values() for method in path)
-    assert page.count('<form class="try"') == calls
-    site.create("tried", columns=["size", {"name": "city", "kind": "category"}])
-    for call in ("learn", "infer"):  # the bodies that the forms propose are accepted
-        body = re.search(rf'data-path="[^"]*/{call}"><textarea[^>]*>([^<]*)<', page)
-        assert body is not None
-        sent = json.loads(html.unescape(body[1]))
-        assert site.call("POST", f"/v2/models/tried/{call}", sent).status == 200
 
 
 def test_every_kind_of_expert_has_a_name_on_the_page() -> None:

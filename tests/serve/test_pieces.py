@@ -13,10 +13,10 @@ from serving import Site
 
 from pronk.serve import worker
 from pronk.serve.http.bodies import MOST_WAITING
-from pronk.serve.online import PIECE
+from pronk.serve.online import PIECE, OnlineModel
 from pronk.serve.rows import pack_labels
 from pronk.serve.spec import HTTPError
-from pronk.serve.worker import Queues, Reader, Work
+from pronk.serve.worker import Reader, Work
 
 DEFAULT: dict[str, Any] = {"algorithm": "online-kernel", "parameters": {"budget": 20}}
 SPECS: dict[str, dict[str, Any]] = {
@@ -69,16 +69,10 @@ def test_the_answer_is_that_of_one_prediction(tmp_path: Path, name: str, count: 
     service, rows = trained(tmp_path, name)
     work = asked(service, rows[:count])
     whole = work.model.predict(work.rows or b"")
-    back: list[Work] = []
-    reader = Reader(lambda done: None, service.counters, back.append)
-    pieces = 0
-    todo = [work]
-    while todo:
-        reader.work(list(todo))
-        todo, back[:] = list(back), []
-        pieces += 1
+    pieces = work.model.columns.split(work.rows or b"", count, PIECE)
+    Reader(lambda done: None, service.counters).work([work])
     found = work.outcome
-    assert pieces == -(-count // PIECE) and isinstance(found, worker.Answer)
+    assert len(pieces) == -(-count // PIECE) and isinstance(found, worker.Answer)
     assert (found.version, found.classes, found.untrained) == (
         whole.version,
         whole.classes,
@@ -86,62 +80,65 @@ def test_the_answer_is_that_of_one_prediction(tmp_path: Path, name: str, count: 
     )
     for part in ("prediction", "lower", "upper", "probability"):
         equal(getattr(found, part), getattr(whole, part))
-    assert len(found.prediction) == count and not reader.large
+    assert len(found.prediction) == count
     service.close()
 
 
-def test_other_requests_come_between_the_pieces(tmp_path: Path) -> None:
-    """Two requests of many rows, then one row: it is answered first, then the two in turn."""
+def test_other_requests_come_between_the_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While many rows are predicted, the model learns and predicts one row; those wait in turn."""
     service, rows = trained(tmp_path, "regression")
     order: list[Work] = []
-    copies: set[int] = set()
-    queues: Queues
-
-    def deliver(done: list[Any]) -> None:
-        order.extend(done)
-
-    reader = Reader(deliver, service.counters, lambda work: queues.put_back(work))
-
-    def watched(taken: list[Any]) -> None:
-        reader.work(taken)
-        copies.add(sum(work.pieces is not None for work in (large, other)))
-        if large.pieces is not None and copies == {1} and large.model.version == before:
-            service.writer.group([learn(service, None, rows[0], 5.0)])
-            queues.put("m", small)
-
-    queues = Queues(100_000, 4000, watched)
     large, other, small = asked(service, rows), asked(service, rows), asked(service, rows[:1])
-    before = large.model.version
-    queues.put("m", large)
-    queues.put("m", other)
-    while len(order) < 3:
+    before, model, predict = large.model.version, large.model, OnlineModel.predict
+    copies: set[int] = set()
+
+    def watched(self: OnlineModel, packed: bytes, waits: bool = False, later: bool = False) -> Any:
+        if self is not model:
+            copies.add(id(self))
+        if later and len(copies) == 1 and model.version == before:
+            service.writer.group([learn(service, None, rows[0], 5.0)])
+            service.submit(small)
+            while not order:
+                time.sleep(0.01)
+        return predict(self, packed, waits, later)
+
+    monkeypatch.setattr(OnlineModel, "predict", watched)
+    service.deliver = order.extend
+    for work in (large, other):
+        service.submit(work)
+    while small not in order or len(order) < 4:
         time.sleep(0.01)
-    queues.close()
-    queues.join()
-    assert order == [small, large, other]
-    assert [work.outcome.version - before for work in order] == [1, 0, 1]
-    assert copies == {0, 1}  # one copy of the model at a time
-    assert queues.rows == 0
-    service.close()
+    answered = [work for work in order if work in (large, other, small)]
+    assert answered == [small, large, other]
+    versions = [work.outcome.version - before for work in answered]  # type: ignore[union-attr]
+    assert versions[:2] == [1, 0]
+    service.stop()
 
 
 def test_an_error_in_a_piece_ends_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, rows = trained(tmp_path, "classification")
-    reader = Reader(lambda done: None, service.counters, lambda work: None)
+    reader = Reader(lambda done: None, service.counters)
     work = asked(service, rows[:2600])
     monkeypatch.setattr(worker, "MOST_PROBABILITIES", 5199)
     reader.work([work])
     assert isinstance(work.outcome, HTTPError) and work.outcome.status == 413
     assert "5,200 probabilities" in str(work.outcome)
     monkeypatch.setattr(worker, "MOST_PROBABILITIES", 5200)
+    predict = OnlineModel.predict
+
+    def failing(self: OnlineModel, packed: bytes, waits: bool = False, later: bool = False) -> Any:
+        if later:
+            raise ValueError("lost")
+        return predict(self, packed, waits, later)
+
+    monkeypatch.setattr(OnlineModel, "predict", failing)
     again = asked(service, rows[:2600])
     reader.work([again])
-    assert again.outcome is None and reader.large
-    again.model.broken = "lost"
-    reader.work([again])
-    assert isinstance(again.outcome, HTTPError) and not reader.large
+    assert isinstance(again.outcome, HTTPError) and again.outcome.status == 422
     service.close()
 
 

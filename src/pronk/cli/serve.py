@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -157,13 +155,6 @@ def serve(
     *,
     server: dict[str, Any],
     settings: dict[str, Any],
-    demo: Annotated[
-        bool,
-        typer.Option(
-            "--demo",
-            help="Learn from a generated stream; without FOLDER, in a temporary folder.",
-        ),
-    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print address and token as one JSON object.")
     ] = False,
@@ -183,24 +174,18 @@ def serve(
             f"serve needs further packages ({error.name} is missing): "
             'pip install ".[serve]" in the clone'
         ) from None
-    with ExitStack() as stack:
-        if folder is None:
-            if not demo:
-                raise CommandError("FOLDER is missing: pronk serve FOLDER, or pronk serve --demo")
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
-        if settings["alerts"] is not None:
-            try:
-                check_address(settings["alerts"])
-            except ValueError as error:
-                raise CommandError(f"--alerts: {error}") from None
-            settings["alert_secret"] = os.environ.get(f"{PREFIX}_ALERT_SECRET") or None
-        options = run.ServeOptions(
-            folder, settings=Settings(**settings), demo=demo, as_json=json, **server
-        )
+    if folder is None:
+        raise CommandError("FOLDER is missing: pronk serve FOLDER")
+    if settings["alerts"] is not None:
         try:
-            run.run(options)
-        except run.ServeError as error:
-            raise CommandError(str(error), 1) from None
+            check_address(settings["alerts"])
+        except ValueError as error:
+            raise CommandError(f"--alerts: {error}") from None
+        settings["alert_secret"] = os.environ.get(f"{PREFIX}_ALERT_SECRET") or None
+    try:
+        run.run(run.ServeOptions(folder, settings=Settings(**settings), as_json=json, **server))
+    except run.ServeError as error:
+        raise CommandError(str(error), 1) from None
 
 
 _token_app = typer.Typer(

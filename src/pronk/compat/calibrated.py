@@ -30,8 +30,7 @@ from pronk.compat.models import Scores, together
 from pronk.core.runtime import limited
 from pronk.core.state import require
 from pronk.estimators.calls import own_lock
-from pronk.estimators.classifier import OUTPUTS
-from pronk.estimators.inputs import check_given, check_length
+from pronk.estimators.classifier import OUTPUTS, OnlineClassifier
 from pronk.estimators.labels import MAX_CLASSES, Labels
 from pronk.estimators.prepared import with_all_classes
 from pronk.estimators.targets import joined
@@ -90,6 +89,9 @@ class Calibrated(ClassifierMixin, ModelWrapper):
     """
 
     _labels_expected = True
+    _linear_in_targets = True
+    _known_labels = OnlineClassifier._known_labels
+    _no_rows = OnlineClassifier._no_rows
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -175,17 +177,6 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         answers = self._in_runs(X, y, missing, weights, learn, predict)
         return joined(answers) if output == "label" else with_all_classes(answers, known)
 
-    def _known_labels(self, classes: Any) -> Labels:
-        """Return the labels before a call; raise if ``classes`` differ from them."""
-        if not self.__sklearn_is_fitted__():
-            return Labels(classes)
-        if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
-            raise ValueError(
-                f"classes={list(classes)} differ from the classes known so far, "
-                f"{self._labels.known.tolist()}"
-            )
-        return self._labels
-
     def _start(self, classes: NDArray[Any]) -> None:
         model = self._checked_copy()
         self.model_, self.n_seen_ = model, 0
@@ -262,13 +253,6 @@ class Calibrated(ClassifierMixin, ModelWrapper):
 
         shares = labels.probabilities(P, known_from, link)
         return shares if output == "probability" else (named, shares)
-
-    def _no_rows(self, y: Any, output: str) -> Any:
-        check_given(y)
-        check_length(y, 0)
-        known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
-        named, shares = known[:0], np.empty((0, len(known)))
-        return {"label": named, "both": (named, shares)}.get(output, shares)
 
     # -- the current model --------------------------------------------------------------------
 

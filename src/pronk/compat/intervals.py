@@ -481,24 +481,15 @@ class ModelWrapper(Parameters):
     def _saved_model(self) -> dict[str, Any]:
         self._check_can_be_saved()
         check_is_fitted(self)
-        return {
-            "model": files.learner_tree(self.model_),
-            "n_seen_": self.n_seen_,
-            "keys": self.__dict__.get("_keys"),
-        }
+        return {"model": files.learner_tree(self.model_), "n_seen_": self.n_seen_}
 
     def _restore_model(self, state: Any, names: set[str]) -> None:
         require(isinstance(state, dict), "the state is not a table")
-        known = {"model", "n_seen_", "keys"} | names
+        known = {"model", "n_seen_"} | names
         require(set(state) == known, "the state has other entries than it should")
         self.model_ = files.learner_from_tree(state["model"], "model", tried=False)
         require(type(self.model_) is type(self.model), "model is of another class")
         self.n_seen_ = checked_count(state["n_seen_"], "n_seen_", 1)
-        if state["keys"] is not None:
-            keys = state["keys"]
-            named = isinstance(keys, list) and all(type(key) is str for key in keys)
-            require(named and len(keys) == self.model_.n_features_in_, "keys are no names")
-            self._keys = keys
 
     def _try_out(self) -> None:
         """Test the model and the wrapper of a file; raise if they do not work."""
@@ -661,41 +652,30 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
                 **self._saved_model(),
                 "flat": self._flat,
                 "outputs": self._tracker.outputs,
-                "columns": self._columns.names,
-                "width": self._columns.width,
                 "tracker": self._tracker.to_state(),
             }
 
     def _restore(self, state: Any) -> None:
-        self._restore_model(state, {"flat", "outputs", "columns", "width", "tracker"})
+        self._restore_model(state, {"flat", "outputs", "tracker"})
         require(type(state["flat"]) is bool, "flat is not true or false")
         self._flat = state["flat"]
         outputs = checked_count(state["outputs"], "outputs", 1, 1 if self._flat else 1000)
-        names, width = state["columns"], checked_count(state["width"], "width", 0, 10**6)
-        named = names is None or (isinstance(names, list) and len(names) == width)
-        require(named, "columns do not fit their number")
-        self._columns = NumericColumns.restored(names, width)
-        if hasattr(self.model_, "layout_"):
-            self._columns = NumericColumns.encoded(self.model_.layout_.kinds)
-            require(names is None and width == self._columns.width, "columns are other ones")
-        self._tracker = ErrorTracker(width, outputs)
+        self._columns = NumericColumns.encoded(self.model_.layout_.kinds)
+        self._tracker = ErrorTracker(self._columns.width, outputs)
         self._tracker.restore(state["tracker"])
         require(self._tracker.rows == self.n_seen_, "tracker has other rows than n_seen_")
 
     def _try_out(self) -> None:
         super()._try_out()
-        width, names = self._columns.width, self._columns.names
-        fits = names is not None or width == self.model_.n_features_in_
-        fits = fits or self._columns.places is not None
-        require(fits, "width is not the number of columns")
         P = self._predict(np.zeros((1, self.model_.n_features_in_)))
         require(P.shape[1] == self._tracker.outputs, "outputs are not those of the model")
         # A copy learns some rows; its state must be one that can be restored.
-        X, tracker = np.zeros((3, width)), copy.deepcopy(self._tracker)
+        tracker = copy.deepcopy(self._tracker)
+        X = np.zeros((3, tracker.columns))
         X[1], X[2] = 0.5, 1.0
         P = np.tile(P, (3, 1))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tracker.learn(X, P, np.zeros(P.shape))
-            ErrorTracker(width, tracker.outputs).restore(tracker.to_state())
+            ErrorTracker(tracker.columns, tracker.outputs).restore(tracker.to_state())
             require(np.isfinite(tracker.quantiles(X, P, LEVELS)).all(), "quantiles are not finite")

@@ -336,13 +336,6 @@ class NumericColumns:
         columns.width = len(columns.places)
         return columns
 
-    @classmethod
-    def restored(cls, names: list[Any] | None, width: int) -> NumericColumns:
-        """Return columns from what a file has of them."""
-        columns = cls(np.empty((0, width)))
-        columns.names = names
-        return columns
-
     def of(self, X: Any) -> Array:
         """Return the numbers (n, width) of rows."""
         n = count_rows(X)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from numbers import Number
 from typing import Any
@@ -82,17 +82,22 @@ def wrap(
 
 @dataclass(frozen=True)
 class _Columns:
-    """The column of each feature; immutable, so that a row that raises changes nothing."""
+    """The column of each feature; immutable, so that a row that raises changes nothing.
+
+    With ``tables`` rows keep their names and values of any kind, for a learner that prepares them.
+    """
 
     places: dict[Any, int]
     width: int
     spare: int
     growing: bool  # whether new names get a column or a warning
+    tables: bool
 
     @classmethod
-    def start(cls, features: Sequence[Any] | None, spare: int) -> _Columns:
+    def start(cls, features: Sequence[Any] | None, spare: int, tables: bool = False) -> _Columns:
         places = {name: i for i, name in enumerate(dict.fromkeys(features or ()))}
-        return cls(places, len(places), spare, growing=features is None)
+        spare = 0 if tables else spare
+        return cls(places, len(places), spare, growing=features is None, tables=tables)
 
     def with_names(self, names: Iterable[Any]) -> _Columns:
         """Return these columns, and columns for new names."""
@@ -105,14 +110,20 @@ class _Columns:
         if len(new) > room:
             warnings.warn(
                 f"feature {new[room]!r} is ignored: all {width} columns are in use; give "
-                "features=[..] or a larger spare=",
+                f"features=[..]{'' if self.tables else ' or a larger spare='}",
                 stacklevel=3,
             )
         added = {name: len(self.places) + i for i, name in enumerate(new[:room])}
-        return _Columns({**self.places, **added}, width, self.spare, growing=len(new) <= room)
+        places = {**self.places, **added}
+        return replace(self, places=places, width=width, growing=len(new) <= room)
 
-    def row(self, x: Row) -> NDArray[np.float64]:
-        """Convert x to a row; absent features are 0, features without a column are ignored."""
+    def row(self, x: Row) -> Any:
+        """Convert x to a row; features without a column are ignored.
+
+        Absent features are 0, or missing values in tables.
+        """
+        if self.tables:
+            return {str(name): x.get(name) for name in self.places}
         row = np.zeros((1, self.width))
         places = self.places
         for name, value in x.items():
@@ -121,63 +132,22 @@ class _Columns:
                 row[0, place] = value
         return row
 
-    def rows(self, X: Any) -> NDArray[np.float64]:
+    def rows(self, X: Any) -> Any:
         """Convert all rows of a frame likewise."""
+        if self.tables:
+            return self._table(X)
         rows = np.zeros((count_rows(X), self.width))
         for name in _names(X):
             if name in self.places:
                 rows[:, self.places[name]] = np.asarray(X[name], dtype=np.float64)
         return rows
 
-
-@dataclass(frozen=True)
-class _Tables:
-    """The names of a prepared learner's columns; its rows are tables."""
-
-    places: dict[Any, int]
-    growing: bool
-
-    @classmethod
-    def start(cls, features: Sequence[Any] | None) -> _Tables:
-        places = {name: i for i, name in enumerate(dict.fromkeys(features or ()))}
-        return cls(places, growing=features is None)
-
-    @property
-    def width(self) -> int:
-        return len(self.places)
-
-    def with_names(self, names: Iterable[Any]) -> _Tables:
-        """Return these columns, or those of the first names; warn of the first other name."""
-        new = [name for name in names if name not in self.places] if self.growing else []
-        if not new:
-            return self
-        if not self.places:
-            new.sort(key=lambda name: (type(name).__name__, name))
-            return _Tables({name: i for i, name in enumerate(new)}, growing=True)
-        warnings.warn(
-            f"feature {new[0]!r} is ignored: the columns are those of the first row; give "
-            "features=[..]",
-            stacklevel=3,
-        )
-        return _Tables(self.places, growing=False)
-
-    def row(self, x: Row) -> dict[str, Any]:
-        """Convert x to a row; absent names are missing values."""
-        return {str(name): x.get(name) for name in self.places}
-
-    def rows(self, X: Any) -> pa.Table:
-        """Convert all rows of a frame likewise."""
-        if hasattr(X, "iloc"):
-            X = X.rename(columns=str)
-        table = as_table(X)
+    def _table(self, X: Any) -> pa.Table:
+        table = as_table(X.rename(columns=str) if hasattr(X, "iloc") else X)
         assert table is not None
-        found, nothing = set(table.column_names), pa.nulls(table.num_rows)
-        return pa.table(
-            {
-                str(name): table.column(str(name)) if str(name) in found else nothing
-                for name in self.places
-            }
-        )
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        nothing = pa.nulls(table.num_rows)
+        return pa.table({str(name): columns.get(str(name), nothing) for name in self.places})
 
 
 class _Wrapped:
@@ -200,16 +170,14 @@ class _Wrapped:
         self.features = features
         self.spare = spare
         self._learner: Any = clone(learner)
-        self._columns: Any = _Columns.start(features, spare)
-        if isinstance(learner, Prepared):
-            self._columns = _Tables.start(features)
+        self._columns = _Columns.start(features, spare, isinstance(learner, Prepared))
 
-    def _columns_for(self, x: Row) -> Any:
+    def _columns_for(self, x: Row) -> _Columns:
         """Return the columns with those of a row; tables if the first row has text or dates."""
-        first = isinstance(self._columns, _Columns) and not self._started
-        if first and not all(isinstance(value, Number) for value in x.values()):
-            return _Tables.start(self.features).with_names(x)
-        return self._columns.with_names(x)
+        columns = self._columns
+        if not self._started and not all(isinstance(value, Number) for value in x.values()):
+            columns = _Columns.start(self.features, 0, tables=True)
+        return columns.with_names(x)
 
     def learn_one(self, x: Row, y: Any) -> None:
         """Learn one row."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,18 @@ def digest(text: str) -> int:
 def shard_of(text: str, shards: int) -> int:
     """Return the number of the shard of an encoded key."""
     return digest(text) % shards
+
+
+def with_own_seeds(model: Any, text: str, seed: int = 0) -> Any:
+    """Give a new model, and the models inside it, the random numbers of an encoded key.
+
+    ``seed`` stands for a ``random_state`` that is no number.
+    """
+    for name, value in model.get_params(deep=True).items():
+        if name.rpartition("__")[2] == "random_state":
+            own = int(value) if isinstance(value, int | np.integer) else seed
+            model.set_params(**{name: (own ^ digest(text)) & (2**63 - 1)})
+    return model
 
 
 class Keys:
@@ -108,18 +121,12 @@ def rows_by_key(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
 
 def rows_by_shard(keys: Keys, shards: int) -> list[tuple[int, NDArray[np.intp], Keys]]:
     """Return each shard that has rows with the numbers of its rows, in order, and their keys."""
-    used_codes, firsts = np.unique(keys.codes, return_index=True)
-    texts = [_text(keys, int(row)) for row in firsts]
-    shard_of_code = np.zeros(len(keys.values), dtype=np.int64)
-    shard_of_code[used_codes] = [shard_of(text, shards) for text in texts]
-    shard_of_row = shard_of_code[keys.codes]
-    order = np.argsort(shard_of_row, kind="stable")
-    cuts = np.flatnonzero(np.diff(shard_of_row[order])) + 1
     found = []
-    for numbers in np.split(order, cuts):
+    grouped = groupby(rows_by_key(keys, shards), key=lambda item: shard_of(item[0], shards))
+    for shard, items in grouped:
+        numbers = np.sort(np.concatenate([rows for _, rows in items]))
         used, codes = np.unique(keys.codes[numbers], return_inverse=True)
-        part = Keys([keys.values[code] for code in used], codes)
-        found.append((int(shard_of_row[numbers[0]]), numbers, part))
+        found.append((shard, numbers, Keys([keys.values[code] for code in used], codes)))
     return found
 
 

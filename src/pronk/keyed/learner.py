@@ -25,11 +25,10 @@ from sklearn.utils.metaestimators import available_if
 
 from pronk._interrupts import deferred_interrupts
 from pronk.aggregate.calibration import check_levels, ends_of
-from pronk.columns.dates import ORDERS
 from pronk.columns.frames import Layout
 from pronk.columns.model import one_vector
-from pronk.columns.values import KINDS, NUMBER
-from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.columns.values import NUMBER
+from pronk.core.checks import without_gaps, without_label
 from pronk.core.randomness import make_seed
 from pronk.core.state import require
 from pronk.estimators import files
@@ -43,10 +42,10 @@ from pronk.keyed.keys import (
     Key,
     Keys,
     checked_targets,
-    decode_key,
-    digest,
+    encode_key,
     rows_by_key,
     split_keys,
+    with_own_seeds,
 )
 from pronk.keyed.store import STORE_FILE, ModelStore, StoreError
 
@@ -274,24 +273,14 @@ class Keyed:
         _ = self.store  # `prior` is read with the folder
         prior = copy.deepcopy(self.prior)
         new = not (prior.counts if self._classifies else prior.rows)
-        if learned is None or learned.all():
-            firsts = prior.predict_then_learn(None, targets)
-            first = 1
-        else:
-            parts = []
-            for rows, unlearned in labelled_runs(~learned):
-                if unlearned:
-                    shaped = prior.predict(np.empty(rows.stop - rows.start))
-                    fits = shaped.ndim == targets.ndim
-                    parts.append(shaped if fits else np.zeros(targets[rows].shape))
-                else:
-                    given = targets[rows]
-                    given = without_gaps(given) if self._classifies else given
-                    parts.append(prior.predict_then_learn(None, given))
-            firsts = np.concatenate(parts)
-            first = int(learned.argmax()) + 1 if learned.any() else len(learned)
+        learned = np.ones(len(targets), dtype=bool) if learned is None else learned
+        known = targets if learned.all() else targets[learned]
+        known = without_gaps(known) if self._classifies and len(known) else known
+        before = prior.predict_then_learn(None, known)
+        after = prior.predict(np.empty(1))
+        firsts = np.concatenate((before, after))[np.cumsum(learned) - learned]
         if new and not self._classifies:
-            firsts[:first] = np.nan
+            firsts[: _up_to_first(learned)] = np.nan
         return prior, firsts
 
     def _learn_groups(self, grouped: list[Any], call: Call) -> Any:
@@ -314,7 +303,7 @@ class Keyed:
 
     def _learn(self, text: str, call: Call) -> Any:
         """Learn the rows of a key; return their predictions, or those and intervals."""
-        found = self.store.get_encoded(text)
+        found = self.store.get(text)
         model, notes = found if found is not None else (self._new_model(text), None)
         none = [0] * (2 + len(self._metrics))
         notes = none if notes is None else self._checked_notes(text, notes)
@@ -322,7 +311,7 @@ class Keyed:
         predictions = answer[0] if isinstance(answer, tuple) else answer
         late, learned, unscored = own_delay(self._inner), call.learned, 0
         if notes[0] <= late and not late:  # up to the first learned row of the key
-            rows = int(learned.argmax()) + 1 if learned.any() else len(learned)
+            rows = _up_to_first(learned)
             first = call.firsts[:rows]
             kind = object if self._classifies else np.float64
             begun = without_label(first)
@@ -335,19 +324,14 @@ class Keyed:
         sums = [float(metric.rows(call.y[scored], predictions[scored]).sum())
                 for metric in self._metrics]  # fmt: skip
         total = [a + b for a, b in zip(notes, [int(learned.sum()), *sums, unscored], strict=True)]
-        self.store.put_encoded(text, model, total if total[-1] else total[:-1])
+        self.store.put(text, model, total if total[-1] else total[:-1])
         return (predictions, *answer[1:]) if isinstance(answer, tuple) else predictions
 
     def _new_model(self, text: str) -> Any:
         """Return the learner of a new key."""
-        seed = (self._seed ^ digest(text)) & (2**63 - 1)
-        model = clone(self.learner)
-        inner = learner_of(model)
-        if hasattr(inner, "random_state"):
-            inner.random_state = seed
         columns = self._current_columns()
         assert columns is not None
-        return _set_columns(model, columns)
+        return _set_columns(with_own_seeds(clone(self.learner), text, self._seed), columns)
 
     def partial_fit(
         self, X: Any, y: Any, keys: Any = None, *, sample_weight: Any = None, times: Any = None
@@ -365,9 +349,9 @@ class Keyed:
         fresh.flush()
         with deferred_interrupts():
             for key in list(self):
-                self.store.discard(key)
-            for key, notes in fresh.store.items():
-                self.store.put(key, fresh.store.get(key), notes)
+                self.store.discard(encode_key(key))
+            for text in map(encode_key, list(fresh)):
+                self.store.put(text, *fresh.store.get(text))
             self.prior, self._columns, self._coder = fresh.prior, fresh._columns, fresh._coder
             self._seed = fresh._seed
             self.store.write_metadata(self._metadata())
@@ -467,7 +451,7 @@ class Keyed:
         grouped = rows_by_key(keys, self.store.shards)
         parts = []
         for text, numbers in grouped:
-            found = self.store.get_encoded(text)
+            found = self.store.get(text)
             known = found is not None and found[0].__sklearn_is_fitted__() and found[0].n_seen_
             if found is not None and known:
                 parts.append(np.asarray(own(found[0], rows[numbers])))
@@ -498,11 +482,7 @@ class Keyed:
     def _current_columns(self) -> Layout | None:
         """Return the columns beside the keys, from the folder if need be, or None before any."""
         if self._columns is None and (self._store is not None or _is_store(self.folder)):
-            stored = self.store.metadata["columns"]
-            if stored is not None:
-                names, kinds, orders = stored
-                named = None if names is None else tuple(names)
-                self._columns = Layout(named, tuple(kinds), tuple(orders))
+            self._columns = _layout(self.store.metadata["columns"])
         return self._columns
 
     def _write_columns(self) -> None:
@@ -598,10 +578,14 @@ class Keyed:
 
     def __getitem__(self, key: Key) -> Any:
         """Return a copy of the model of a key."""
-        model = self.store.get(key)
-        if model is None:
+        return copy.deepcopy(self._stored(key)[0])
+
+    def _stored(self, key: Key) -> tuple[Any, Any]:
+        """Return the model and the notes of a key; raise a KeyError if there are none."""
+        found = self.store.get(encode_key(key))
+        if found is None:
             raise KeyError(key)
-        return copy.deepcopy(model)
+        return found
 
     @property
     def n_seen_(self) -> int:
@@ -611,10 +595,7 @@ class Keyed:
     def metrics(self, key: Key | None = None) -> dict[str, float]:
         """Return the metrics over the rows of one key, or over all rows."""
         if key is not None:
-            notes = self.store.notes(key)
-            if notes is None:
-                raise KeyError(key)
-            return self._means(self._checked_notes(key, notes))
+            return self._means(self._checked_notes(key, self._stored(key)[1]))
         total = np.zeros(2 + len(self._metrics))
         for name, notes in self.store.items():
             total += self._checked_notes(name, notes)
@@ -650,9 +631,9 @@ class Keyed:
 
     # -- saving ----------------------------------------------------------------------------------
 
-    def flush(self, position: int | None = None) -> None:
+    def flush(self, position: int | None = None, extra: bytes | None = None) -> None:
         """Write all models to disk; see `ModelStore.flush`."""
-        self.store.flush(position)
+        self.store.flush(position, extra)
         self.write_prior()
 
     def write_prior(self) -> None:
@@ -738,6 +719,11 @@ class Keyed:
         return f"{type(self).__name__}({self.learner!r}, by={self.by!r})"
 
 
+def _up_to_first(learned: NDArray[np.bool_]) -> int:
+    """Return the number of rows up to the first one that is learned, or all."""
+    return int(learned.argmax()) + 1 if learned.any() else len(learned)
+
+
 def _listed(columns: Any) -> str:
     names, kinds, _ = columns
     return ", ".join(names if names is not None else kinds)
@@ -745,6 +731,20 @@ def _listed(columns: Any) -> str:
 
 def _set_columns(model: Any, columns: Layout) -> Any:
     return model.with_columns(columns.names, columns.kinds, columns.orders)
+
+
+def _layout(stored: Any) -> Layout | None:
+    """Return the columns of a store, which its file has as lists; raise a ValueError if it cannot.
+
+    `Layout` checks names, kinds and orders.
+    """
+    if stored is None:
+        return None
+    names, kinds, orders = stored
+    lists = all(type(one) is list for one in (kinds, orders, [] if names is None else names))
+    require(lists, "columns are not lists")
+    require(len(orders) == len(kinds), "orders do not fit")
+    return Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders))
 
 
 def _is_store(folder: Any) -> bool:
@@ -763,14 +763,8 @@ def _checked_metadata(metadata: dict[str, Any], path: Any) -> dict[str, Any]:
         seed = metadata["seed"]
         require(type(seed) is int and 0 <= seed < 2**63, "seed is not an integer")
         require(type(metadata["metrics"]) is list, "metrics are not a list")
-        if metadata["columns"] is not None:
-            names, kinds, orders = metadata["columns"]
-            require(type(kinds) is list and len(kinds) > 0, "columns are missing")
-            require(set(map(str, kinds)) <= set(KINDS), "columns are of unknown kinds")
-            ordered = type(orders) is list and len(orders) == len(kinds)
-            require(ordered and set(map(str, orders)) <= set(ORDERS), "orders are unknown")
-            named = names is None or (type(names) is list and len(names) == len(kinds))
-            require(named and all(type(name) is str for name in names or ()), "names do not fit")
+        layout = _layout(metadata["columns"])
+        require(layout is None or len(layout.kinds) > 0, "columns are missing")
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: {STORE_FILE} is damaged: {error}") from None
     return metadata
@@ -792,7 +786,7 @@ class Backup:
 
     def add(self, text: str) -> None:
         """Back up the model of a key."""
-        found = self.store.get_encoded(text)
+        found = self.store.get(text)
         if found is None:
             self._new.append(text)
         elif self.store.is_changed(text):
@@ -804,11 +798,11 @@ class Backup:
     def restore(self) -> None:
         """Restore all models."""
         for text in self._new:
-            self.store.discard(decode_key(text))
+            self.store.discard(text)
         for text in self._on_disk:
             self.store.restore_backup(text)
         for text, (model, notes) in self._copies.items():
-            self.store.put_encoded(text, model, notes)
+            self.store.put(text, model, notes)
 
     def delete(self) -> None:
         """Delete the backups after a call that did not raise."""

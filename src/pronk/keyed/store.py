@@ -15,8 +15,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +32,7 @@ __all__ = ["ModelStore", "StoreError"]
 _TABLES = """
 CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS positions (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS extras (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS backups (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 """
 
@@ -140,11 +140,20 @@ class Shard:
             raise StoreError(f"{self.path}: its position is damaged")
         return 0 if found is None else found[0]
 
-    def commit(self, position: int | None = None) -> None:
-        """Commit all writes, and a position if given, in one transaction."""
-        if position is not None:
-            self._begin()
-            self._do("INSERT OR REPLACE INTO positions VALUES ('position', ?)", (position,))
+    @property
+    def extra(self) -> bytes | None:
+        """The bytes stored by the last commit that had some, or None."""
+        found = self._one("SELECT value FROM extras WHERE name = 'extra'")
+        if found is not None and type(found[0]) is not bytes:
+            raise StoreError(f"{self.path}: its extra bytes are damaged")
+        return None if found is None else found[0]
+
+    def commit(self, position: int | None = None, extra: bytes | None = None) -> None:
+        """Commit all writes, and a position and bytes if given, in one transaction."""
+        for table, name, value in (("positions", "position", position), ("extras", "extra", extra)):
+            if value is not None:
+                self._begin()
+                self._do(f"INSERT OR REPLACE INTO {table} VALUES ('{name}', ?)", (value,))
         if self._file.in_transaction:
             self._do("COMMIT")
 
@@ -202,17 +211,15 @@ MOST_SHARDS = 4096
 
 @dataclass
 class _Entry:
-    """A model in memory, with the number of threads that use it."""
+    """A model in memory, and whether it may differ from its row in the file."""
 
     model: Any
     notes: Any
     changed: bool
-    users: int = 0
-    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class ModelStore:
-    """Models by key in the files of ``folder``, safe for several threads.
+    """Models by encoded key in the files of ``folder``; each call is safe for several threads.
 
     Parameters
     ----------
@@ -231,12 +238,12 @@ class ModelStore:
     >>> import tempfile
     >>> import pronk
     >>> from pronk.keyed import ModelStore
+    >>> from pronk.keyed.keys import encode_key
     >>> store = ModelStore(tempfile.mkdtemp())
-    >>> with store.locked("sensor 7", make=lambda key: pronk.make("fogd", random_state=0)) as model:
-    ...     prediction = model.predict_then_learn([[0.5]], [1.0])
+    >>> store.put(encode_key("a"), pronk.make("fogd", random_state=0).fit([[0.5]], [1.0]))
     >>> store.flush()
-    >>> print(len(store), store.get("sensor 7").n_seen_, store.get("sensor 8"))
-    1 1 None
+    >>> print(list(store), store.get(encode_key("b")))
+    ['a'] None
     """
 
     def __init__(
@@ -299,24 +306,17 @@ class ModelStore:
 
     # -- models ----------------------------------------------------------------------------------
 
-    def get(self, key: Key) -> Any | None:
-        """Return the model of a key, or None. To learn with it, use `locked`."""
+    def get(self, text: str) -> tuple[Any, Any] | None:
+        """Return the model and the notes of an encoded key, or None.
+
+        A model that has learned is `put` again.
+        """
         with self._lock:
-            entry = self._find(encode_key(key))
-            return None if entry is None else entry.model
+            entry = self._find(text)
+            return None if entry is None else (entry.model, entry.notes)
 
-    def notes(self, key: Key) -> Any:
-        """Return the notes stored with a model, or None."""
-        with self._lock:
-            entry = self._find(encode_key(key))
-            return None if entry is None else entry.notes
-
-    def put(self, key: Key, model: Any, notes: Any = None) -> None:
-        """Store a model with JSON notes; both are on disk after the next `flush`."""
-        self.put_encoded(encode_key(key), model, notes)
-
-    def put_encoded(self, text: str, model: Any, notes: Any = None) -> None:
-        """Store a model under an encoded key; see `put`."""
+    def put(self, text: str, model: Any, notes: Any = None) -> None:
+        """Store a model and JSON notes; both are on disk after the next `flush`."""
         with self._lock:
             entry = self._models.get(text)
             if entry is None:
@@ -326,12 +326,6 @@ class ModelStore:
                 entry.model, entry.notes, entry.changed = model, notes, True
             self._models.move_to_end(text)
             self._evict()
-
-    def get_encoded(self, text: str) -> tuple[Any, Any] | None:
-        """Return the model and the notes of an encoded key, or None."""
-        with self._lock:
-            entry = self._find(text)
-            return None if entry is None else (entry.model, entry.notes)
 
     # -- backups, with which `Keyed` rolls back a call ---------------------------------------------
 
@@ -358,35 +352,8 @@ class ModelStore:
             for text in texts:
                 self._file(text).delete_backup(text)
 
-    @contextmanager
-    def locked(self, key: Key, make: Callable[[Key], Any] | None = None) -> Iterator[Any]:
-        """Lock the model of a key for one thread; changes are stored unless the block raises.
-
-        ``make`` builds the model of a new key; without it a new key raises a KeyError.
-        """
-        text = encode_key(key)
-        with self._lock:
-            entry = self._find(text)
-            if entry is None:
-                if make is None:
-                    raise KeyError(key)
-                self._check_open_here(text)
-                entry = self._models[text] = _Entry(make(key), None, False)
-            entry.users += 1
-        try:
-            with entry.lock:
-                yield entry.model
-                entry.changed = True
-        finally:
-            with self._lock:
-                entry.users -= 1
-                if not entry.users and not entry.changed and not self._on_disk(text):
-                    del self._models[text]  # the first use of a key failed
-                self._evict()
-
-    def discard(self, key: Key) -> None:
+    def discard(self, text: str) -> None:
         """Delete a model, if there is one."""
-        text = encode_key(key)
         with self._lock:
             self._models.pop(text, None)
             self._file(text).remove(text)
@@ -411,11 +378,11 @@ class ModelStore:
         return entry
 
     def _evict(self, wanted: str | None = None) -> None:
-        """Write back the least recently used models, except those in use and the wanted one."""
+        """Write back the least recently used models, except for the wanted one."""
         extra = len(self._models) - self.cache_size
         if extra <= 0:
             return
-        free = (text for text, entry in self._models.items() if not entry.users and text != wanted)
+        free = (text for text in self._models if text != wanted)
         for text in list(islice(free, extra)):
             self._write(text, self._models[text])
             del self._models[text]
@@ -442,21 +409,16 @@ class ModelStore:
             self._files[number] = Shard(self.folder / f"shard-{number:03d}.sqlite")
         return self._files[number]
 
-    def _on_disk(self, text: str) -> bool:
-        return self._file(text).has(text)
+    def flush(self, position: int | None = None, extra: bytes | None = None) -> None:
+        """Write all models to disk, one transaction per shard, with a position and bytes if given.
 
-    def flush(self, position: int | None = None) -> None:
-        """Write all models to disk, one transaction per shard, with a position if given."""
+        A store of one shard thus has all of them, or none, after a crash.
+        """
         with self._lock:
-            entries = list(self._models.items())
-        for text, entry in entries:
-            # As in `locked`, the model's lock is acquired before the store's lock.
-            with entry.lock, self._lock:
-                self._write(text, entry)
-        with self._lock:
+            self.write_changed()
             numbers = self._only if position is not None else list(self._files)
             for number in numbers:
-                self.shard(number).commit(position)
+                self.shard(number).commit(position, extra)
 
     def positions(self) -> dict[int, int]:
         """Return the position of each shard, stored by the last flush that had one."""
@@ -471,7 +433,7 @@ class ModelStore:
     def __contains__(self, key: Key) -> bool:
         with self._lock:
             text = encode_key(key)
-            return text in self._models or self._on_disk(text)
+            return text in self._models or self._file(text).has(text)
 
     def __iter__(self) -> Iterator[Key]:
         return (key for key, _ in self.items())
@@ -491,10 +453,9 @@ class ModelStore:
                 yield key, notes
 
     def write_changed(self) -> None:
-        """Write all changed models that no thread uses; they take effect at the next commit."""
+        """Write all changed models; they take effect at the next commit."""
         for text, entry in self._models.items():
-            if not entry.users:
-                self._write(text, entry)
+            self._write(text, entry)
 
     def copy_to(self, folder: str | Path) -> None:
         """Copy the store to another folder."""

@@ -22,13 +22,13 @@ journal that ends before this number has lost acknowledged entries.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,10 @@ CREATE TABLE IF NOT EXISTS highest (sequence INTEGER NOT NULL);
 """
 
 _COLUMNS = "sequence, model, id, kind, size, rows, labels, block, answer, time"
+
+
+#: The statement that records up to which entry a model's rows were dropped.
+DROPPED = "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?"
 
 
 class Entry(NamedTuple):
@@ -134,8 +138,6 @@ class Journal:
         self.lock = threading.RLock()  # held during a transaction or a query
         self._queue: list[_Waiting] = []
         self._queueing = threading.Lock()
-        #: The version of each model, by its number: its last entry with labels.
-        self.versions: dict[int, int] = {}
         try:
             self.connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
@@ -186,30 +188,26 @@ class Journal:
 
     def _open_last(self, path: Path) -> int:
         try:
-            flags = (
-                os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-            )
-            self._last = os.open(path, flags, 0o600)
-            text = os.read(self._last, 64).decode("ascii", "replace").strip()
+            path.touch(mode=0o600)
+            self._last = path.open("r+b", buffering=0)
+            text = (self._last.read(64) or b"").strip()
         except OSError as error:
             self.connection.close()
             raise JournalError(f"{path} cannot be used: {error.strerror or error}") from None
-        number = int(text) if text.isascii() and text.isdigit() else 0
+        number = int(text) if text.isdigit() else 0
         return number if number < LARGEST else 0
 
     def _record(self) -> None:
         """Write the last committed sequence number to its file; a failure only lets it lag."""
-        with suppress(OSError):
-            os.lseek(self._last, 0, os.SEEK_SET)
-            os.write(self._last, b"%020d\n" % self.sequence)
+        with suppress(OSError, ValueError):  # a closed file raises a ValueError
+            self._last.seek(0)
+            self._last.write(b"%020d\n" % self.sequence)
 
     def close(self) -> None:
         """Close the files; committed entries stay."""
         with self.lock:
             self.connection.close()
-            if self._last >= 0:
-                os.close(self._last)
-                self._last = -1
+            self._last.close()
 
     def now(self) -> float:
         """Return the current time, or the latest time in the journal if the clock went back."""
@@ -269,15 +267,9 @@ class Journal:
         with self.lock:
             self._write(entries, answers, more)
             self.failed = None
-            if not entries:
-                return
-            self.sequence = max(self.sequence, entries[-1].sequence)
-            for entry in entries:
-                if entry.kind in (LEARN, LABEL):
-                    self.versions[entry.model] = entry.sequence
-                elif entry.kind == ROLLBACK:
-                    self.versions[entry.model] = entry.block or 0
-            self._record()
+            if entries:
+                self.sequence = max(self.sequence, entries[-1].sequence)
+                self._record()
 
     def _write(
         self,
@@ -315,26 +307,19 @@ class Journal:
 
     def add_model(self, name: str, spec: str) -> ModelRow:
         """Add a model and return its row; its number is never reused."""
+        statement = "INSERT INTO models (name, spec, start, created) VALUES (?, ?, ?, ?)"
         with self.lock:
-            self.write(more=[_new_model(name, spec, self.sequence, self.now(), 0)])
-            found = next(row for row in self.models() if row.name == name)
-            self.versions[found.number] = found.start
-            return found
+            self.write(more=[(statement, (name, spec, self.sequence, self.now()))])
+            return next(row for row in self.models() if row.name == name)
 
-    def accept(self, sequence: int, learned: dict[str, int], added: dict[str, str]) -> None:
+    def accept(self, sequence: int, learned: dict[int, int]) -> None:
         """Continue after a sequence number that this journal has not reached.
 
-        ``learned`` maps models to the versions of their snapshots, up to which the journal is
-        incomplete. ``added`` maps the models that are not in the journal to their specs.
+        ``learned`` has the versions, by the number of the model, up to which the journal is
+        incomplete and a snapshot is complete.
         """
-        known = {row.name: row.number for row in self.models()}
         more: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO highest VALUES (?)", (sequence,))]
-        for name, version in learned.items():
-            if name in added:  # it starts before the snapshot, which it cannot be recovered without
-                start = max(version - 1, 0)
-                more.append(_new_model(name, added[name], start, self.now(), version))
-            else:
-                more.append(_dropped(version, known[name]))
+        more += [(DROPPED, (version, number)) for number, version in learned.items()]
         with self.lock:
             self.write(more=more)
             self.sequence = sequence
@@ -378,9 +363,14 @@ class Journal:
 
     def learned(self, model: int, after: int, up_to: int | None = None) -> Iterable[list[Entry]]:
         """Yield the entries that a model learned after a sequence number, block by block."""
-        block: list[Entry] = []
-        last = self.sequence if up_to is None else up_to
-        while True:
+        entries = self._learned(model, after, self.sequence if up_to is None else up_to)
+        for _, block in groupby(entries, key=lambda entry: entry.block):
+            yield list(block)
+
+    def _learned(self, model: int, after: int, last: int) -> Iterator[Entry]:
+        """Yield the entries that a model learned; read some at a time, for one model among many."""
+        rows: list[Any] = [None] * _PAGE_ROWS
+        while len(rows) == _PAGE_ROWS:
             rows = self.rows(
                 f"SELECT {_COLUMNS} FROM journal WHERE model = ? AND sequence > ?"
                 f" AND sequence <= ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL"
@@ -388,25 +378,17 @@ class Journal:
                 (model, after, last, _PAGE_ROWS),
             )
             for row in rows:
-                entry = Entry(*row)
-                if block and entry.block != block[0].block:
-                    yield block
-                    block = []
-                block.append(entry)
-            if len(rows) < _PAGE_ROWS:
-                break
-            after = rows[-1][0]
-        if block:
-            yield block
+                yield Entry(*row)
+                after = row[0]
 
-    def to_replay(self, model: int, after: int) -> tuple[int, int]:
-        """Return the last entry that a model learned, or ``after``, and the rows since then."""
+    def rows_behind(self, model: int, after: int) -> int:
+        """Count the rows that a model learned after a sequence number."""
         found = self.rows(
-            f"SELECT coalesce(max(sequence), ?), coalesce(sum(size), 0) FROM journal WHERE"
+            f"SELECT coalesce(sum(size), 0) FROM journal WHERE"
             f" model = ? AND sequence > ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL",
-            (after, model, after),
+            (model, after),
         )
-        return int(found[0][0]), int(found[0][1])
+        return int(found[0][0])
 
     def pinned(self, model: int) -> set[int]:
         """Return the versions of the snapshots that a client requested."""
@@ -435,17 +417,3 @@ class Journal:
             (model,),
         )
         return int(found[0][0])
-
-
-def _new_model(
-    name: str, spec: str, start: int, created: float, dropped: int
-) -> tuple[str, tuple[Any, ...]]:
-    return (
-        "INSERT INTO models (name, spec, start, created, dropped) VALUES (?, ?, ?, ?, ?)",
-        (name, spec, start, created, dropped),
-    )
-
-
-def _dropped(sequence: int, model: int) -> tuple[str, tuple[Any, ...]]:
-    """Return the statement that records up to which entry a model's rows were dropped."""
-    return "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?", (sequence, model)

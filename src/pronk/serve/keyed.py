@@ -1,11 +1,8 @@
 """Keyed models in the service: one model per key, in the store that `pronk run --by` uses.
 
-The models are in the shards of a folder beside the journal. Each shard records the sequence number
-up to which it has learned. After a crash a shard is in the state of its last snapshot; the replay
-learns in every shard the rows that it has not learned, and reads the predictions for other rows
-from the stored answers. The models of keys share nothing, and the targets of all keys, from which
-new keys start, are counted again from those of the scores. So the result has the same bits as
-without the crash.
+The models are in one file of a folder beside the journal. A snapshot writes them there with their
+version and the scores, in one transaction; after a crash the file is as the last snapshot left it,
+and the journal is replayed from that version.
 """
 
 from __future__ import annotations
@@ -19,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.state import require
 from pronk.estimators import files
-from pronk.keyed import Keyed, StoreError
-from pronk.keyed.keys import encode_key, shard_of
+from pronk.keyed import Keyed
 from pronk.serve import recovery
 from pronk.serve.journal import Entry, Journal, ModelRow
-from pronk.serve.online import Array, LiveScores, OnlineModel, finite_or_none
+from pronk.serve.online import Array, OnlineModel, finite_or_none
 from pronk.serve.rows import Answer
 from pronk.serve.spec import HTTPError
 
@@ -43,9 +40,15 @@ class KeyedOnlineModel(OnlineModel):
     def __init__(self, row: ModelRow, place: Path) -> None:
         super().__init__(row)
         self.place = place
-        self.learner = Keyed(self.learner, by=self.spec.key, folder=place, cache_size=CACHE_SIZE)
+        self.learner = Keyed(
+            self.learner, self.spec.key, folder=place, cache_size=CACHE_SIZE, shards=1
+        )
         self.learner.between_keys = self.lock.release_and_reacquire
-        self.positions = self.learner.store.positions()
+        shard = self.learner.store.shard(0)
+        if shard.extra is not None:
+            self.restore(files.decode(shard.extra, place)[0]["state"], place)
+            require(self.version == shard.position, "its scores are of another version")
+        self.start_again()
 
     @property
     def points(self) -> int:
@@ -87,43 +90,13 @@ class KeyedOnlineModel(OnlineModel):
         with self.lock:
             return np.asarray(self.learner.predict_then_learn(X, y, keys=keys)), None
 
-    def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
-        """Learn a block of the journal that some shards may have learned already."""
-        last = entries[-1].sequence
-        if all(position < last for position in self.positions.values()):
-            return self.learn(entries)
-        if stored is None:
-            raise StoreError("the answers of a learned block are missing")
-        if any(answer.error for answer in stored) and len(entries) > 1:
-            pairs = zip(entries, stored, strict=True)
-            return [self.relearn([entry], [answer])[0] for entry, answer in pairs]
-        self.version = last
-        if stored[0].error:
-            return stored
-        X = np.concatenate([self.columns.matrix(entry.rows or b"") for entry in entries])
-        keys = [key for entry in entries for key in self.columns.keys(entry.rows or b"")]
-        y = self._targets(entries)
-        shards = [shard_of(encode_key(key), self.learner.shards) for key in keys]
-        todo = np.array([self.positions[shard] < last for shard in shards])
-        with self.lock:
-            prior, firsts = self.learner.count_targets(y)
-            if todo.any():
-                left = [key for key, wanted in zip(keys, todo, strict=True) if wanted]
-                self.learner._predict_then_learn(X[todo], y[todo], left, firsts[todo])
-            self.learner.prior = prior
-        given = self._scored([value for answer in stored for value in answer.prediction])
-        P = np.array(given, dtype=np.float64 if self.spec.task == "regression" else object)
-        self.scores.add(y, P, None, None, self._known(entries))
-        self.rows_since_snapshot += len(y)
-        return stored
-
     def tree(self) -> dict[str, Any]:
         return super().tree() | {"model": None}
 
     def flush(self) -> None:
-        """Write the models of all keys and their version to disk."""
+        """Write the models of all keys, their version and the scores to disk."""
         with self.lock:
-            self.learner.flush(self.version)
+            self.learner.flush(self.version, files.encode(files.CHECKPOINT, {}, self.tree()))
 
     def close(self) -> None:
         """Close the store without writing; later rows are in the journal."""
@@ -131,48 +104,24 @@ class KeyedOnlineModel(OnlineModel):
 
 
 def restored(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) -> OnlineModel:
-    """Return a keyed model of its shards and the newest snapshot of its scores."""
+    """Return a keyed model as its store has it; its journal is not replayed."""
     generation = max(
         (before for _, before in journal.rolled_back_ranges(row.number)), default=row.start
     )
     place = store_folder(folder, row.name, generation)
     try:
-        try:
-            online = KeyedOnlineModel(row, place)
-        except StoreError as error:
-            if row.dropped:
-                raise
+        online = KeyedOnlineModel(row, place)
+        if online.version >= row.dropped:
+            return online
+        online.close()
+        reason = f"the journal was dropped up to {row.dropped}, the models are older"
+    except Exception as error:  # a damaged file may raise anything
+        if not row.dropped:
             log("store of keys recreated", model=row.name, reason=str(error))
             shutil.rmtree(place, ignore_errors=True)
-            online = KeyedOnlineModel(row, place)
-        learned = min(online.positions.values())
-        for sequence, path in reversed(recovery.usable_snapshots(journal, row, folder).items()):
-            if sequence > learned:
-                continue  # the shards are older: they were recreated
-            try:
-                online.restore(files.load_checkpoint(path), path)
-                break
-            except Exception as error:  # a damaged file may raise anything
-                log("snapshot skipped", model=row.name, file=path.name, reason=str(error))
-                online.scores = LiveScores(online.spec.task)
-        online.start_again()
-        if online.version < row.dropped:
-            raise StoreError(f"the journal was dropped up to {row.dropped}, the models are older")
-    except StoreError as error:
-        broken = OnlineModel(row)
-        broken.broken = str(error)
-        log("model not recovered", model=row.name, reason=broken.broken)
-        return broken
-    return online
-
-
-def catch_up(journal: Journal, online: OnlineModel, log: recovery.Log) -> None:
-    """Replay the journal in the shards that are behind it."""
-    try:
-        recovery.catch_up(journal, online, log)
-    except StoreError as error:
-        online.broken = str(error)
-        log("model not recovered", model=online.name, reason=online.broken)
+            return KeyedOnlineModel(row, place)
+        reason = str(error)
+    return recovery.unusable(OnlineModel(row), reason, log)
 
 
 def rolled_back(journal: Journal, row: ModelRow, folder: Path, version: int) -> KeyedOnlineModel:

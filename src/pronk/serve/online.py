@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +65,7 @@ class LiveScores(Stateful):
         self.rows = 0
         self.unpredicted = 0  # rows that are not scored
         self.compared = 0  # rows in which the baselines are scored
-        self.totals = np.zeros(len(self.names))
-        self.baseline_totals, self.repeat_totals = np.zeros((2, len(self.names)))
+        self.totals = np.zeros((3, len(self.names)))  # of the model and of both baselines
         self.covered = [0, 0]  # intervals, and intervals that contained the label
         self.baseline, self.repeat = make_baselines(task)
         self.curve = SegmentSums(3, FIRST_LENGTH)
@@ -95,26 +94,30 @@ class LiveScores(Stateful):
                 lower, upper = lower[~blind], upper[~blind]
             if not len(y):
                 return
-        losses = self._losses(y, predictions)
-        self.totals = self.totals + losses.sum(axis=0)
-        self._compare(y, losses, naive)
+        losses = self._compare(y, predictions, naive)
         if lower is not None and upper is not None:
             ends = ~np.isnan(lower)
             held = int(((lower <= y) & (y <= upper))[ends].sum())
             self.covered = [self.covered[0] + int(ends.sum()), self.covered[1] + held]
         self._detect(np.abs(y - predictions) if self._numeric else losses[:, 0])
 
-    def _compare(self, y: NDArray[Any], losses: Array, naive: list[NDArray[Any]]) -> None:
-        """Score both baselines; where they know no label, the curve has the loss of the model."""
+    def _compare(
+        self, y: NDArray[Any], predictions: NDArray[Any], naive: list[NDArray[Any]]
+    ) -> Array:
+        """Score the model and both baselines; return the losses of the model.
+
+        Where the baselines know no label, their curves have the loss of the model.
+        """
+        losses = np.stack([self._losses(y, predictions)] * 3)  # (3, rows, metrics)
         unknown = without_label(naive[0])
         known = np.ones(len(y), bool) if unknown is None else ~unknown
         self.compared += int(np.count_nonzero(known))
-        baseline, repeat = losses.copy(), losses.copy()
-        for found, own in zip((baseline, repeat), naive, strict=True):
-            found[known] = self._losses(y[known], own[known])
-        self.baseline_totals = self.baseline_totals + baseline[known].sum(axis=0)
-        self.repeat_totals = self.repeat_totals + repeat[known].sum(axis=0)
-        self.curve.add(_side_by_side([losses[:, 0], baseline[:, 0], repeat[:, 0]]))
+        for own, values in zip(losses[1:], naive, strict=True):
+            own[known] = self._losses(y[known], values[known])
+        sums = np.vstack((losses[:1].sum(axis=1), losses[1:, known].sum(axis=1)))
+        self.totals = self.totals + sums
+        self.curve.add(losses[:, :, 0].T)
+        return np.asarray(losses[0])
 
     @property
     def _numeric(self) -> bool:
@@ -141,16 +144,15 @@ class LiveScores(Stateful):
         return self.rows - self.unpredicted
 
     @property
-    def _sums(self) -> tuple[tuple[Array, int], ...]:
-        """The losses of the model and of both baselines, each with its number of rows."""
-        theirs = (self.baseline_totals, self.compared), (self.repeat_totals, self.compared)
-        return (self.totals, self.scored), *theirs
+    def _counts(self) -> tuple[int, int, int]:
+        """Scored rows of the model and of both baselines."""
+        return self.scored, self.compared, self.compared
 
     def metrics(self) -> dict[str, Any]:
         """Return the scores by name; losses are None before the first scored row."""
         found: dict[str, Any] = {"rows": self.rows, "unpredicted": self.unpredicted}
         endings = "", "_baseline", "_repeat_last"
-        for ending, (totals, rows) in zip(endings, self._sums, strict=True):
+        for ending, totals, rows in zip(endings, self.totals, self._counts, strict=True):
             for name, total in zip(self.names, totals, strict=True):
                 found[f"{name}{ending}"] = _mean(float(total), rows)
         if self.covered[0]:
@@ -172,7 +174,7 @@ class LiveScores(Stateful):
         """Return the mean losses by metric, and those of each baseline."""
         own, *theirs = (
             dict(zip(self.names, (totals / rows).tolist(), strict=True))
-            for totals, rows in self._sums
+            for totals, rows in zip(self.totals, self._counts, strict=True)
         )
         return own, dict(zip(BASELINES[self.task], theirs, strict=True))
 
@@ -185,9 +187,7 @@ class LiveScores(Stateful):
         Count("rows", "rows"),
         Count("unpredicted", "unpredicted"),
         Count("compared", "compared"),
-        Numbers("totals", ("metrics",), "totals", low=0.0, high=math.inf),
-        Numbers("baseline_totals", ("metrics",), "baseline_totals", low=0.0, high=math.inf),
-        Numbers("repeat_totals", ("metrics",), "repeat_totals", low=0.0, high=math.inf),
+        Numbers("totals", (3, "metrics"), "totals", low=0.0, high=math.inf),
         Items("intervals", "covered", out=int, back=checked_count),
         Part("baseline", "baseline"),
         Part("repeat", "repeat"),
@@ -198,11 +198,6 @@ class LiveScores(Stateful):
 
     def _sizes(self) -> dict[str, int]:
         return {"metrics": len(self.names)}
-
-    def _load(self, state: Any) -> Sizes:
-        if isinstance(state, dict):  # earlier versions scored every row
-            state = {"unpredicted": 0, "compared": state.get("rows"), **state}
-        return super()._load(state)
 
     def _restored(self, sizes: Sizes) -> None:
         pair = len(self.covered) == 2 and self.covered[1] <= self.covered[0] <= self.rows
@@ -259,13 +254,6 @@ class FairLock:
         self.__enter__()
 
 
-class FolderState(NamedTuple):
-    """Hold the journal's last sequence number and the models' versions at a snapshot."""
-
-    sequence: int
-    versions: dict[str, int]
-
-
 class OnlineModel:
     """Predict and learn with one model; its lock is held for a piece or a prediction."""
 
@@ -282,7 +270,6 @@ class OnlineModel:
         self.broken: str | None = None  # why the model cannot be used
         #: Answers of learned blocks, by block, to be written in the model's next transaction.
         self.unwritten: dict[int, list[Answer]] = {}
-        self.folder_state: FolderState | None = None  # as recorded in the restored snapshot
         self.verified: set[tuple[Any, ...]] = set()  # snapshots that are known to be readable
         self.lock = FairLock()
 
@@ -427,10 +414,6 @@ class OnlineModel:
             found[-1].append(entry)
         return found
 
-    def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
-        """Learn a block of the journal again; ``stored`` are its answers, if they were written."""
-        return self.learn(entries)
-
     def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
         parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
         X = np.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -486,10 +469,8 @@ class OnlineModel:
         lower = upper = None
         if ends is not None:
             lower, upper = ends[:, 0].copy(), ends[:, 1].copy()
-        found, start = [], 0
-        for entry in entries:
-            rows = slice(start, start + entry.size)
-            start += entry.size
+        found = []
+        for entry, rows in _with_rows(entries):
             if entry.kind == LABEL and entry.answer is not None:
                 earlier = unpack_answer(entry.answer)
                 earlier.version, earlier.baselines, earlier.kept = entry.sequence, None, None
@@ -509,10 +490,7 @@ class OnlineModel:
 
     def _known(self, entries: Sequence[Entry]) -> Iterator[Known]:
         """Yield what the baselines predicted for rows whose labels came later."""
-        start = 0
-        for entry in entries:
-            rows = slice(start, start + entry.size)
-            start += entry.size
+        for entry, rows in _with_rows(entries):
             if entry.kind == LABEL and entry.answer is not None:
                 known = unpack_answer(entry.answer).baselines
                 if known is not None:
@@ -545,7 +523,7 @@ class OnlineModel:
 
     def restore(self, tree: dict[str, Any], path: Any) -> None:
         """Restore the state of a snapshot; raise a ValueError if it is not of this model."""
-        entries = {"model", "scores", "sequence", "name", "spec", "journal", "versions"}
+        entries = {"model", "scores", "sequence", "name", "spec"}
         require(set(tree) == entries, "entries are missing")
         require(tree["name"] == self.name, "it belongs to another model")
         own = spec.canonical(spec.read(tree["spec"])) == spec.canonical(self.spec)
@@ -556,7 +534,6 @@ class OnlineModel:
             require(self._fits(learner), "its learner does not match the specification")
             self.learner = learner
         self.scores.restore(tree["scores"])
-        self.folder_state = _folder_state(tree)
         self.version = self.snapshot = sequence
         self.rows_since_snapshot = 0
 
@@ -570,6 +547,14 @@ class OnlineModel:
         classifies = hasattr(getattr(learner, "learner_", learner), "classes_")
         task = classifies == (self.spec.task == "classification")
         return bool(same and task and learner.n_features_in_ == width)
+
+
+def _with_rows(entries: Sequence[Entry]) -> Iterator[tuple[Entry, slice]]:
+    """Yield each entry of a block with its rows in the block."""
+    start = 0
+    for entry in entries:
+        yield entry, slice(start, start + entry.size)
+        start += entry.size
 
 
 def _lines(entries: Sequence[Entry]) -> list[Line]:
@@ -590,14 +575,6 @@ def finite_or_none(predictions: NDArray[Any]) -> list[Any]:
     if predictions.dtype.kind == "f" and not np.isfinite(predictions).all():
         found = [value if np.isfinite(value) else None for value in found]
     return found
-
-
-def _folder_state(tree: dict[str, Any]) -> FolderState:
-    """Return what a snapshot recorded about its folder."""
-    versions = tree["versions"]
-    require(isinstance(versions, dict), "versions must be a table")
-    counts = {str(name): checked_count(value, "versions") for name, value in versions.items()}
-    return FolderState(checked_count(tree["journal"], "journal"), counts)
 
 
 def _set_quantiles(answer: Answer, found: Array) -> None:

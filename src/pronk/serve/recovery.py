@@ -4,36 +4,34 @@ A snapshot is a checkpoint file, `MODEL-SEQUENCE.pronk`, written atomically with
 back after writing; loading it executes no code. `pronk.load` reads its model. The journal is
 replayed after it in the same blocks, to the same bits.
 
-A snapshot also records the last sequence number of the journal and the versions of all models at
-that time. A journal that ends before a sequence number in a snapshot or in the file `sequence` has
+A journal that ends before a sequence number in the name of a snapshot or in the file `sequence` has
 lost entries: it is an older backup, or its write-ahead log was cut or removed.
-`find_missing_entries` detects this, and whether the snapshots contain all acknowledged labels.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pronk.core.state import require
 from pronk.estimators import files
+from pronk.keyed import StoreError
 from pronk.serve import spec
 from pronk.serve.journal import (
+    DROPPED,
     LABEL,
     LARGEST,
     LEARN,
     PREDICT,
     Batch,
-    Entry,
     Journal,
     JournalError,
     ModelRow,
 )
-from pronk.serve.online import FolderState, OnlineModel
-from pronk.serve.rows import Answer, pack_answers, unpack_answers, unpack_labels
+from pronk.serve.online import OnlineModel
+from pronk.serve.rows import pack_answers, unpack_labels
 
 #: Automatic snapshots to keep: one may be damaged.
 KEPT = 3
@@ -57,12 +55,11 @@ def snapshots(folder: Path, name: str) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def save(online: OnlineModel, folder: Path, known: FolderState) -> Path:
+def save(online: OnlineModel, folder: Path) -> Path:
     """Write a snapshot of the model, read it back, and return its path."""
     online.flush()
     path = snapshot_path(folder, online.name, online.version)
-    tree = {**online.tree(), "journal": known.sequence, "versions": known.versions}
-    files.save_checkpoint(tree, path)
+    files.save_checkpoint(online.tree(), path)
     try:
         verify(online, path)
     except ValueError as error:
@@ -125,22 +122,32 @@ def restored(
             log("snapshot skipped", model=row.name, file=path.name, reason=str(error))
             online = OnlineModel(row)
     if online.version < row.dropped and online.version != up_to:
-        online.broken = (
+        reason = (
             f"there is no readable snapshot after sequence number {row.dropped}, up to which the "
             "journal was dropped; copy a snapshot from a backup into the folder"
         )
-        log("model not recovered", model=row.name, reason=online.broken)
-        return online
+        return unusable(online, reason, log)
     if online.learner is None:
-        online.broken = "none of its snapshots can be read, and it was created from a model file"
-        log("model not recovered", model=row.name, reason=online.broken)
+        reason = "none of its snapshots can be read, and it was created from a model file"
+        return unusable(online, reason, log)
+    return online
+
+
+def unusable(online: OnlineModel, reason: str, log: Log) -> OnlineModel:
+    """Return a model that cannot be used, with the reason for its requests and for the log."""
+    online.broken = reason
+    log("model not recovered", model=online.name, reason=reason)
     return online
 
 
 def catch_up(journal: Journal, online: OnlineModel, log: Log, up_to: int | None = None) -> None:
     """Replay the journal after the model's snapshot; the model can be used afterwards."""
     began = online.version
-    replay(journal, online, up_to)
+    try:
+        replay(journal, online, up_to)
+    except StoreError as error:  # of the models of keys
+        unusable(online, str(error), log)
+        return
     online.waiting = journal.waiting(online.number)
     online.broken = None
     log("recovered", model=online.name, snapshot=began, version=online.version)
@@ -153,10 +160,9 @@ def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> N
         if journal.stopping.is_set():
             raise JournalError("stopped before the journal was replayed")
         number = block[0].block or 0
-        kept = journal.answers(number, online.number)
-        found = online.relearn(block, None if kept is None else _stored_answers(block, kept))
-        if kept is None:
-            missing.append((number, online.number, pack_answers(found)))
+        answers = online.learn(block)
+        if journal.answers(number, online.number) is None:
+            missing.append((number, online.number, pack_answers(answers)))
         if len(missing) >= 1000:
             journal.write(answers=missing)
             missing = []
@@ -164,101 +170,14 @@ def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> N
         journal.write(answers=missing)
 
 
-def _stored_answers(block: list[Entry], kept: bytes) -> list[Answer] | None:
-    """Return the stored answers of a block's entries; None if some were rolled back."""
-    by_version = {answer.version: answer for answer in unpack_answers(kept)}
-    found = [by_version.get(entry.sequence) for entry in block]
-    return None if None in found else [answer for answer in found if answer is not None]
-
-
-# -- missing entries of the journal ----------------------------------------------------------------
-
-
-@dataclass
-class MissingEntries:
-    """Describe acknowledged entries that are not in the journal."""
-
-    first: int
-    last: int
-    #: Whether the snapshots contain all their labels.
-    complete: bool
-    #: Models whose snapshot is later than the end of the journal.
-    ahead: dict[str, OnlineModel]
-    #: Those of them that are not in the journal.
-    unknown: dict[str, OnlineModel] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        found = f"the journal ends at {self.first - 1}, entries up to {self.last} were acknowledged"
-        held = ", ".join(f"{name} up to {online.version}" for name, online in self.ahead.items())
-        return found + (f"; snapshots contain {held}" if held else "")
-
-
-def find_missing_entries(
-    journal: Journal, folder: Path, models: dict[str, OnlineModel]
-) -> MissingEntries | None:
-    """Compare the journal with the snapshots and the file `sequence`; None if it is complete."""
-    end = journal.sequence
-    named = _snapshot_names(folder)
-    records = [online.folder_state for online in models.values() if online.folder_state is not None]
-    largest = max((sequence for found in named.values() for sequence in found), default=0)
-    last = max([journal.recorded, largest, *(known.sequence for known in records)])
-    if last <= end:
-        return None
-    ahead = {name: online for name, online in models.items() if online.version > end}
-    unknown = {}
-    for name in named.keys() - models.keys():
-        online = _from_snapshot(name, named[name])
-        if (
-            online is not None
-            and online.folder_state is not None
-            and online.folder_state.sequence > end
-        ):
-            records.append(online.folder_state)
-            unknown[name] = online
-    newest = max(records, key=lambda known: known.sequence, default=None)
-    together = {**models, **unknown}
-    complete = newest is not None and newest.sequence >= last
-    for name, version in newest.versions.items() if newest else ():
-        online = together.get(name)
-        known = None if online is None else journal.versions.get(online.number, online.version)
-        if online is None or online.broken or known != version:
-            complete = False
-    return MissingEntries(end + 1, last, complete, {**ahead, **unknown}, unknown)
-
-
-def missing_entries_error(missing: MissingEntries, folder: Path) -> JournalError:
-    """Return the error of a journal with missing labels, and what to do."""
-    return JournalError(
-        f"{folder}: acknowledged entries are missing: {missing}. Restore the newest "
-        "journal.sqlite, with its -wal file if it has one and without a -wal or -shm file of "
-        "another journal; or start without these entries by --accept-missing"
-    )
-
-
-def _snapshot_names(folder: Path) -> dict[str, dict[int, Path]]:
-    """Return all snapshots of a folder, by model and sequence number."""
-    found: dict[str, dict[int, Path]] = {}
+def last_acknowledged(journal: Journal, folder: Path) -> int:
+    """Return the last sequence number that the journal, its file or a snapshot has."""
+    numbers = [journal.sequence, journal.recorded]
     for path in folder.iterdir():
-        match = re.fullmatch(r"(.+)-(\d{1,19})\.pronk", path.name)
-        if match and int(match[2]) < LARGEST:
-            found.setdefault(match[1], {})[int(match[2])] = path
-    return found
-
-
-def _from_snapshot(name: str, made: dict[int, Path]) -> OnlineModel | None:
-    """Return a model that is not in the journal from its newest readable snapshot, or None."""
-    for sequence in sorted(made, reverse=True):
-        try:
-            tree: dict[str, Any] = files.load_checkpoint(made[sequence])
-            row = ModelRow(0, name, tree["spec"], 0, 0.0, 0)
-            require(spec.read(row.spec).key is None, "the snapshot of a keyed model has no models")
-            online = OnlineModel(row)
-            online.restore(tree, made[sequence])
-            require(online.version == sequence, "it is of another sequence number")
-            return online
-        except Exception:  # a damaged file may raise anything
-            continue
-    return None
+        match = re.fullmatch(r".+-(\d{1,19})\.pronk", path.name)
+        if match and int(match[1]) < LARGEST:
+            numbers.append(int(match[1]))
+    return max(numbers)
 
 
 # -- housekeeping ----------------------------------------------------------------------------------
@@ -314,7 +233,7 @@ def drop(
         _archive(rows, online, folder)
     highest = max((row[0] for row in rows if row[2] != PREDICT), default=0)
     more: list[tuple[str, tuple[Any, ...]]] = [
-        ("UPDATE models SET dropped = max(dropped, ?) WHERE number = ?", (highest, online.number)),
+        (DROPPED, (highest, online.number)),
         *(("DELETE FROM journal WHERE sequence = ?", (row[0],)) for row in rows),
         (
             "DELETE FROM blocks WHERE model = ? AND block <= ? AND NOT EXISTS (SELECT 1 FROM"
@@ -345,22 +264,20 @@ def _archive(rows: list[tuple[Any, ...]], online: OnlineModel, folder: Path) -> 
     import pyarrow.parquet as pq
 
     columns: dict[str, list[Any]] = {"sequence": [], "id": [], "time": [], "label": []}
-    features: list[list[Any]] = []
+    own, features = online.columns, list[list[Any]]()
     for sequence, id, kind, _, packed, labels, _, moment in rows:
         if kind not in (LEARN, LABEL) or packed is None:
             continue
-        values = online.columns.values(packed)
-        if online.columns.key is not None:
-            columns.setdefault("key", []).extend(map(str, online.columns.keys(packed)))
+        values = own.values(packed)
         features += values
         columns["label"] += unpack_labels(labels)
         for name, value in (("sequence", sequence), ("id", id), ("time", moment)):
             columns[name] += [value] * len(values)
     if not features:
         return
-    for place, name in enumerate(online.columns.names):
+    for place, (name, kind) in enumerate(zip(own.fields, own.field_kinds, strict=True)):
         columns[f"x_{name}" if name in columns else name] = [
-            _plain(row[place], online.columns.kinds[place]) for row in features
+            _plain(row[place], kind) for row in features
         ]
     home = folder / "archive"
     home.mkdir(exist_ok=True)

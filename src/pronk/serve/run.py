@@ -1,4 +1,4 @@
-"""Start and stop the server of `pronk serve`: folder, first token, log, demo stream."""
+"""Start and stop the server of `pronk serve`: folder, first token, log."""
 
 from __future__ import annotations
 
@@ -11,21 +11,15 @@ import ssl
 import sys
 import threading
 import time
-import uuid
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
 
-from pronk.data import drifting
 from pronk.estimators.atomic import InUse
-from pronk.serve.client import Client
 from pronk.serve.http.app import App
 from pronk.serve.http.exchange import LimitedProtocol
 from pronk.serve.journal import JournalError
@@ -52,7 +46,6 @@ class ServeOptions:
     token_file: Path | None = None
     seconds: float = 30.0
     settings: Settings = field(default_factory=Settings)
-    demo: bool = False
     as_json: bool = False
 
 
@@ -143,8 +136,12 @@ def run(options: ServeOptions) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
     _greet(address, first, options.folder, as_json=options.as_json)
-    demo = _demo_stream(address, tokens) if options.demo else nullcontext()
-    with threadpool_limits(1), _fewer_garbage_collections(), demo:
+    # Rows are freed by reference counting, as they contain no cycles: garbage is collected every
+    # 50,000 new objects instead of 700, and objects that exist now never.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, *gc.get_threshold()[1:])
+    with threadpool_limits(1):
         server.run(sockets=[listening])
     if app.failure is not None:
         raise _one_line(app.failure, options.folder)
@@ -166,36 +163,6 @@ def _check_tls(options: ServeOptions) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise ServeError(f"{certificate} with {key} cannot be used: {reason}") from None
-
-
-@contextmanager
-def _demo_stream(address: str, tokens: Tokens) -> Iterator[None]:
-    """Send a generated stream to the server while it runs, with a temporary token."""
-    token = tokens.add(("admin",), "demo")
-    demo = Demo(address, token)
-    demo.start()
-    try:
-        yield
-    finally:
-        demo.stopping.set()
-        tokens.revoke(token.split("_")[1])
-
-
-@contextmanager
-def _fewer_garbage_collections() -> Iterator[None]:
-    """Collect garbage every 50,000 new objects instead of 700.
-
-    Rows are freed by reference counting; they contain no cycles.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()  # objects that exist now are never collected
-    gc.set_threshold(50_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _greet(address: str, token: str | None, folder: Path, *, as_json: bool) -> None:
@@ -258,54 +225,3 @@ def log_warnings_of(*names: str) -> None:
         logger = logging.getLogger(name)
         logger.handlers = [_LogHandler(logging.WARNING)]
         logger.propagate = False
-
-
-# -- demo ------------------------------------------------------------------------------------------
-
-#: Rows per request of the demo.
-ROWS = 8
-#: Labels of the demo's classifier are sent this many requests after their predictions.
-DELAY = 5
-
-
-class Demo(threading.Thread):
-    """Send a generated stream to a server for `pronk serve --demo`, some hundred rows per second.
-
-    The model "waves" learns a drifting function with immediate labels. The model "high-or-low"
-    predicts the sign of the same values; its labels come later, by the id of the prediction.
-    """
-
-    def __init__(self, url: str, token: str, seed: int = 0, pause: float = 0.04) -> None:
-        super().__init__(name="Demo", daemon=True)
-        self.client = Client(url, token, retries=20)
-        self.seed, self.pause = seed, pause
-        self.stopping = threading.Event()
-        self.failure: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self._feed()
-        except Exception as error:
-            if not self.stopping.is_set():
-                self.failure = error
-
-    def _feed(self) -> None:
-        parameters = {"budget": 100}
-        X, _ = next(iter(drifting(ROWS, seed=self.seed)))
-        columns = [f"sensor {i + 1}" for i in range(X.shape[1])]
-        self.client.create("waves", columns, parameters=parameters)
-        self.client.create("high-or-low", columns, "classification", parameters=parameters)
-        late: deque[tuple[str, list[str]]] = deque()
-        for rows, labels in self._blocks():
-            if self.stopping.wait(self.pause):
-                return
-            self.client.learn("waves", rows, labels)
-            id = f"demo-{uuid.uuid4()}"
-            self.client.infer("high-or-low", rows, id=id)
-            late.append((id, ["high" if value > 0 else "low" for value in labels]))
-            if len(late) > DELAY:
-                self.client.label("high-or-low", *late.popleft())
-
-    def _blocks(self) -> Any:
-        endless = (drifting(100_000, seed=self.seed + i, block=ROWS) for i in count())
-        return chain.from_iterable(endless)

@@ -14,7 +14,7 @@ from pronk.estimators.atomic import FileLock
 from pronk.serve import keyed, recovery, spec
 from pronk.serve.alerts import Alerts
 from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
-from pronk.serve.online import RECOVERING, FolderState, OnlineModel
+from pronk.serve.online import RECOVERING, OnlineModel
 from pronk.serve.recovery import PORTION, drop, expire
 from pronk.serve.rows import pack_answers
 from pronk.serve.spec import HTTPError
@@ -95,7 +95,7 @@ class Service:
         if self.settings.alerts is not None:
             own = self.settings
             self.alerts = Alerts(own.alerts or "", own.alert_secret, own.alert_hours, log)
-        self.reader = Reader(self._deliver, self.counters, lambda work: self.reads.put_back(work))
+        self.reader = Reader(self._deliver, self.counters)
         rows = self.settings.queue_rows
         self.writes = Queues(rows, GROUP, lambda items: self.writer.work(items), "writer")
         self.reads = Queues(rows, GROUP, self.reader.work, "reader")
@@ -117,9 +117,8 @@ class Service:
             rows_behind: dict[str, int] = {}
             for row in found:
                 online = self._restored(row)
-                last, behind = self.journal.to_replay(row.number, online.version)
+                behind = self.journal.rows_behind(row.number, online.version)
                 self.rows[row.name], self.models[row.name] = row, online
-                self.journal.versions[row.number] = last
                 if not online.broken:
                     rows_behind[row.name] = behind
             self._check_for_missing_entries()
@@ -130,7 +129,7 @@ class Service:
                 self.models[name].broken = RECOVERING
             self.opened = True
             for name in sorted(rows_behind, key=lambda name: rows_behind[name]):
-                self._catch_up(self.models[name])
+                recovery.catch_up(self.journal, self.models[name], self.log)
         except BaseException:
             self.opened = False
             self._end_queues()
@@ -139,39 +138,32 @@ class Service:
         self.recovered = True
 
     def _restored(self, row: ModelRow) -> OnlineModel:
-        if spec.read(row.spec).key is not None:
-            return keyed.restored(self.journal, row, self.folder, self.log)
-        return recovery.restored(self.journal, row, self.folder, self.log)
-
-    def _catch_up(self, online: OnlineModel) -> None:
-        """Replay the journal of a model, which can be used afterwards."""
-        if online.spec.key is not None:
-            keyed.catch_up(self.journal, online, self.log)
-        else:
-            recovery.catch_up(self.journal, online, self.log)
+        """Return a model as it was saved; its journal is not replayed."""
+        kind = recovery if spec.read(row.spec).key is None else keyed
+        return kind.restored(self.journal, row, self.folder, self.log)
 
     def _check_for_missing_entries(self) -> None:
         """Check that the journal has all entries; raise if acknowledged labels are lost."""
-        missing = recovery.find_missing_entries(self.journal, self.folder, self.models)
-        if missing is None:
+        end, last = self.journal.sequence, recovery.last_acknowledged(self.journal, self.folder)
+        if last == end:
             return
-        if not (missing.complete or self.settings.accept_missing):
-            raise recovery.missing_entries_error(missing, self.folder)
+        ahead = {name: online for name, online in self.models.items() if online.version > end}
+        held = ", ".join(f"{name} up to {online.version}" for name, online in ahead.items())
+        missing = f"the journal ends at {end}, entries up to {last} were acknowledged"
+        missing += f"; snapshots contain {held}" if held else ""
+        if not self.settings.accept_missing:
+            raise JournalError(
+                f"{self.folder}: acknowledged entries are missing: {missing}. Restore the newest "
+                "journal.sqlite, with its -wal file if it has one and without a -wal or -shm file "
+                "of another journal; or start without these entries by --accept-missing"
+            )
         self.log(
             "WARNING: the journal is incomplete",
-            reason=str(missing),
-            labels="all are in snapshots" if missing.complete else "some are lost",
+            reason=missing,
             ids="ids of missing entries are unknown: a repeated request is learned again",
         )
-        self.journal.accept(
-            missing.last,
-            {name: online.version for name, online in missing.ahead.items()},
-            {name: spec.canonical(online.spec) for name, online in missing.unknown.items()},
-        )
+        self.journal.accept(last, {online.number: online.version for online in ahead.values()})
         self.rows = {row.name: row for row in self.journal.models()}
-        for name, online in missing.unknown.items():
-            online.number, online.created = self.rows[name].number, self.rows[name].created
-            self.models[name] = online
 
     def _deliver(self, done: list[Any]) -> None:
         self.deliver(done)
@@ -230,8 +222,10 @@ class Service:
 
     def submit(self, work: Work) -> None:
         """Add a request to its queue; its future receives the outcome."""
-        durable = work.labels is not None or work.id is not None
-        (self.writes if durable else self.reads).put(work.model.name, work)
+        if work.labels is not None or work.id is not None:
+            self.writes.put(work.model.name, work)
+        else:
+            self.reads.put(self.reader.queue(work), work)
 
     def schedule(self, name: str, call: Callable[[], Any], future: Any = None) -> Any:
         """Call a function on a model's writer thread, between two groups; return its future."""
@@ -259,7 +253,7 @@ class Service:
             path.unlink()  # left by a crash while a model of this name was created or removed
         if learner is not None:
             first = ModelRow(0, name, text, self.journal.sequence, 0.0, 0)
-            recovery.save(_begun(first, learner), self.folder, self._known())
+            recovery.save(_begun(first, learner), self.folder)
         row = self.journal.add_model(name, text)
         self.rows[name] = row
         if learner is not None:
@@ -382,19 +376,9 @@ class Service:
 
     def _snapshot(self, online: OnlineModel) -> int:
         self._write_answers(online)
-        path = recovery.save(online, self.folder, self._known())
+        path = recovery.save(online, self.folder)
         self.log("snapshot", model=online.name, version=online.version, file=path.name)
         return online.version
-
-    def _known(self) -> FolderState:
-        """Return the journal's last sequence number and the versions of all models."""
-        with self.journal.lock:
-            versions = self.journal.versions
-            found = {
-                name: versions.get(online.number, online.version)
-                for name, online in self.models.items()
-            }
-            return FolderState(self.journal.sequence, found)
 
     def _write_answers(self, online: OnlineModel) -> None:
         """Write the answers that wait for the model's next transaction."""

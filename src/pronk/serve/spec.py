@@ -193,9 +193,11 @@ def read(text: str | bytes) -> Spec:
 
 
 def read_upload(data: bytes) -> tuple[Spec, Any]:
-    """Return the spec and the learner of an uploaded model file; loading executes no code."""
+    """Return the spec and the learner of an uploaded model file or snapshot."""
     try:
-        learner = files.from_bytes(data, "the file")
+        header = files.decode(data, "the file")[0]
+        tree = header["state"]["model"] if header["class"] == files.CHECKPOINT else header
+        learner = files.learner_from_tree(tree, "the file")
         task = {"regressor": "regression", "classifier": "classification"}[
             learner.__sklearn_tags__().estimator_type
         ]

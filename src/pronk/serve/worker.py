@@ -7,8 +7,8 @@ crash between two steps the journal is replayed. Any thread may process a group,
 per model at a time.
 
 The reader predicts each request on its own, because a prediction does not depend on the other
-requests, and waits for a model's lock at most while one piece of a block is learned. A request of
-many rows is predicted in pieces by a copy of the model; other requests are predicted in between.
+requests, and waits for a model's lock at most while one piece of a block is learned. Requests of
+many rows have a queue of their own: a copy of the model predicts them in pieces, beside the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -50,22 +52,12 @@ class Work:
     earlier: Entry | None = None  # the prediction that the labels belong to
     entry: Entry | None = None
     duplicate_of: Work | None = None  # the same request earlier in the same group
-    pieces: Pieces | None = None  # of a prediction of many rows
     outputs: list[str] | None = None  # those to be sent; None for all
 
     @property
     def content(self) -> tuple[Any, Any]:
         """What must be equal for two requests with the same id."""
         return self.rows, self.labels
-
-
-@dataclass(slots=True, eq=False)
-class Pieces:
-    """Hold a prediction of many rows between its pieces."""
-
-    model: OnlineModel  # the copy that predicts all pieces
-    todo: deque[bytes]
-    done: list[Answer] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,9 +89,8 @@ def resolve(done: list[Any]) -> None:
 class _Waiting:
     """Hold the queue of one model."""
 
-    items: deque[Item]
+    items: deque[Item] = field(default_factory=deque)
     rows: int = 0
-    busy: bool = False  # a thread processes earlier items
 
 
 class Queues:
@@ -114,15 +105,12 @@ class Queues:
         self, most_rows: int, group_rows: int, work: Callable[[list[Item]], None], name: str = "",
         threads: int = 32,
     ) -> None:  # fmt: skip
-        self.most_rows, self.group_rows, self.most_threads = most_rows, group_rows, threads
-        self.work, self.name = work, name
+        self.most_rows, self.group_rows, self.work = most_rows, group_rows, work
         self.rows = 0
         self.closed = False
-        self._queues: dict[str, _Waiting] = {}
-        self._ready: deque[str] = deque()  # models whose next items can be processed
+        self._queues: dict[str, _Waiting] = {}  # those with items, waiting or being processed
         self._changed = threading.Condition()
-        self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._threads = ThreadPoolExecutor(threads, name)
 
     def put(self, model: str, item: Item, *, limited: bool = True) -> None:
         """Add an item to a model's queue; raise 429 if it is full, 503 if the queues are closed."""
@@ -130,9 +118,8 @@ class Queues:
         with self._changed:
             if self.closed:
                 raise HTTPError(503, "the server is stopping", {"Retry-After": "5"})
-            queue = self._queues.get(model)
-            if queue is None:
-                queue = self._queues[model] = _Waiting(deque())
+            idle = model not in self._queues
+            queue = self._queues.setdefault(model, _Waiting())
             full = self.rows + count > self.most_rows
             share = self.most_rows / len(self._queues)
             if limited and count and queue.rows and full and queue.rows + count > share:
@@ -142,42 +129,23 @@ class Queues:
             self.rows += count
             queue.rows += count
             queue.items.append(item)
-            if not queue.busy and len(queue.items) == 1:
-                self._ready.append(model)
-                self._wake()
+            if idle:
+                self._threads.submit(self._run, model)
 
-    def _wake(self) -> None:
-        if self._idle:
-            self._idle -= 1  # here: the thread wakes later, and another item may come before
-            self._changed.notify()
-        elif len(self._threads) < self.most_threads:
-            name = f"{self.name} {len(self._threads)}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _run(self) -> None:
-        while True:
+    def _run(self, model: str) -> None:
+        """Process the next items of a queue, then let a thread process those that came since."""
+        with self._changed:
+            queue = self._queues[model]
+            taken = self._next_group(queue)
+        try:
+            self.work(taken)
+        finally:
             with self._changed:
-                while not self._ready:
-                    if self.closed:
-                        return
-                    self._idle += 1  # until `_wake`
-                    self._changed.wait()
-                model = self._ready.popleft()
-                queue = self._queues[model]
-                queue.busy = True
-                taken = self._next_group(queue)
-            try:
-                self.work(taken)
-            finally:
-                with self._changed:
-                    queue.busy = False
-                    if queue.items:
-                        self._ready.append(model)
-                        self._wake()
-                    else:
-                        del self._queues[model]
+                if queue.items:
+                    self._threads.submit(self._run, model)
+                else:
+                    del self._queues[model]
+                    self._changed.notify_all()
 
     def _next_group(self, queue: _Waiting) -> list[Item]:
         """Remove one task, or the requests before the next task, up to the rows of a group."""
@@ -195,24 +163,16 @@ class Queues:
         self.rows -= rows
         return taken
 
-    def put_back(self, work: Work) -> None:
-        """Add a request that `work` has not finished, after those that wait; call it in `work`."""
-        with self._changed:
-            queue = self._queues[work.model.name]
-            queue.items.append(work)
-            queue.rows += work.count
-            self.rows += work.count
-
     def close(self) -> None:
         """Accept no more items; those in the queues are still processed."""
         with self._changed:
             self.closed = True
-            self._changed.notify_all()
 
     def join(self) -> None:
         """Wait until all items are processed and the threads have ended; call after `close`."""
-        for thread in self._threads:
-            thread.join()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._queues)
+        self._threads.shutdown()
 
 
 # -- writer and reader -----------------------------------------------------------------------------
@@ -502,28 +462,18 @@ class LabelCheck:
             raise HTTPError(
                 422, f"row 0, label: expected {self.kind} as in earlier labels, got {kind}"
             )
-        known, most = self.known, self.most
-        fresh = {label for label in labels if label not in known} - self.added
-        if len(known) + len(self.added) + len(fresh) > most:
-            room = most - len(known) - len(self.added)
-            row = _row_of_new(labels, {*known, *self.added}, room)
-            raise HTTPError(
-                422, f"row {row}, label: it would be label {most + 1:,} of the model, which allows "
-                f"{most:,} (max_classes)",
-            )  # fmt: skip
+        fresh: set[Any] = set()
+        for row, label in enumerate(labels):
+            if label in self.known or label in self.added or label in fresh:
+                continue
+            if len(self.known) + len(self.added) + len(fresh) == self.most:
+                raise HTTPError(
+                    422, f"row {row}, label: it would be label {self.most + 1:,} of the model, "
+                    f"which allows {self.most:,} (max_classes)",
+                )  # fmt: skip
+            fresh.add(label)
         self.kind = kind
         self.added |= fresh
-
-
-def _row_of_new(labels: list[Any], known: set[Any], room: int) -> int:
-    """Return the first row whose label exceeds the number of new labels allowed."""
-    for row, label in enumerate(labels):
-        if label not in known:
-            known.add(label)
-            room -= 1
-        if room < 0:
-            return row
-    return 0
 
 
 def _outcome(answer: Answer) -> Answer | HTTPError:
@@ -547,58 +497,40 @@ class Reader:
 
     deliver: Deliver
     counters: Counters
-    put_back: Callable[[Work], None]
-    #: The request of many rows in progress, by model: one at a time, as each needs a copy.
-    large: dict[str, Work] = field(default_factory=dict)
+
+    @staticmethod
+    def queue(work: Work) -> str:
+        """Return the name of a request's queue: one per model for requests of many rows.
+
+        They are predicted one at a time, as each needs a copy of the model.
+        """
+        return work.model.name if work.count <= PIECE else f"{work.model.name} large"
 
     def work(self, taken: list[Item]) -> None:
-        """Process the next items of a model's queue; put back those that are not finished."""
-        done: list[Work] = []
-        for work in taken:
-            assert isinstance(work, Work)
-            if self._finish(work):
-                done.append(work)
-            else:
-                self.put_back(work)
+        """Process the next items of a model's queue."""
+        works = [item for item in taken if isinstance(item, Work)]
+        for work in works:
+            try:
+                predict = work.model.predict if work.count <= PIECE else partial(_in_pieces, work)
+                work.outcome = work.model.refusal or predict(work.rows or b"")
+            except Exception as error:
+                work.outcome = _refusal(error)
         with self.counters.lock:
-            self.counters.requests += len(done)
-            self.counters.predicted_rows += sum(work.count for work in done)
-        self.deliver(done)
-
-    def _finish(self, work: Work) -> bool:
-        """Predict a request, or a piece of many rows; return whether it has its outcome."""
-        if work.count <= PIECE:
-            work.outcome = self._outcome(work, lambda: work.model.predict(work.rows or b""))
-            return True
-        name = work.model.name
-        if self.large.setdefault(name, work) is not work:
-            return False
-        work.outcome = self._outcome(work, lambda: _next_piece(work))
-        if work.outcome is not None:
-            work.pieces = None
-            del self.large[name]
-        return work.outcome is not None
-
-    def _outcome(self, work: Work, predict: Callable[[], Any]) -> Any:
-        try:
-            return work.model.refusal or predict()
-        except Exception as error:
-            return _refusal(error)
+            self.counters.requests += len(works)
+            self.counters.predicted_rows += sum(work.count for work in works)
+        self.deliver(works)
 
 
-def _next_piece(work: Work) -> Answer | None:
-    """Predict the next piece of many rows; return the answer after the last one, else None."""
-    if work.pieces is None:
-        model = work.model.frozen()
-        values = work.count * len(getattr(model.learner, "classes_", ()))
-        if values > MOST_PROBABILITIES:
-            raise HTTPError(
-                413, f"rows: the answer would have {values:,} probabilities, at most "
-                f"{MOST_PROBABILITIES:,} are sent; split the rows over several requests",
-            )  # fmt: skip
-        todo = work.model.columns.split(work.rows or b"", work.count, PIECE)
-        work.pieces, work.rows = Pieces(model, deque(todo)), None
-    pieces = work.pieces
-    rows, later = pieces.todo.popleft(), bool(pieces.done)
-    pieces.done.append(pieces.model.predict(rows, later=later))
-    return None if pieces.todo else join_answers(pieces.done)
+def _in_pieces(work: Work, rows: bytes) -> Answer:
+    """Predict many rows with a copy of the model, which leaves the model to other requests."""
+    model = work.model.frozen()
+    values = work.count * len(getattr(model.learner, "classes_", ()))
+    if values > MOST_PROBABILITIES:
+        raise HTTPError(
+            413, f"rows: the answer would have {values:,} probabilities, at most "
+            f"{MOST_PROBABILITIES:,} are sent; split the rows over several requests",
+        )  # fmt: skip
+    pieces = model.columns.split(rows, work.count, PIECE)
+    return join_answers(
+        [model.predict(piece, later=place > 0) for place, piece in enumerate(pieces)]
+    )

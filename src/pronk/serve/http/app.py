@@ -20,7 +20,6 @@ from pronk.serve import spec
 from pronk.serve.http.bodies import (
     Refused,
     Rollback,
-    binary_work,
     not_json,
     work_of,
     works_of_lines,
@@ -114,10 +113,7 @@ class Calls:
         if not length and header(scope, b"content-type").startswith(NDJSON):
             await self._answer_lines(send, online, body, learn)
             return
-        if length:
-            work = await self._aside(len(body), binary_work, online, body, length, learn)
-        else:
-            work = await self._aside(len(body), work_of, online, body, learn)
+        work = await self._aside(len(body), work_of, online, body, learn, length)
         del body
         answer = await self._submit(work)
         _check_version(scope, answer.version)
@@ -337,7 +333,6 @@ class App:
         docs = Docs(POLICY, self.fixed, self.of_model)
         self.fixed |= {
             "/docs": {"GET": (docs.docs, None)},
-            "/docs.js": {"GET": (docs.script, None)},
             "/openapi.json": {"GET": (docs.openapi, None)},
         }
 

@@ -9,17 +9,17 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
-from numpy.typing import NDArray
 
 from pronk.columns.values import NUMBER
 from pronk.serve.http.exchange import size_of
 from pronk.serve.online import PIECE, OnlineModel
-from pronk.serve.rows import Columns, check_labels, float_table, floats_of
+from pronk.serve.rows import Columns, check_labels
 from pronk.serve.spec import HTTPError
 from pronk.serve.worker import Work
 
@@ -27,14 +27,15 @@ from pronk.serve.worker import Work
 
 #: Names of the tensor that holds labels.
 LABELS = ("label", "labels")
+#: Datatypes of numbers, and the NumPy types of their binary form.
 _NUMBERS = {
-    "FP64", "FP32", "FP16", "INT64", "INT32", "INT16", "INT8",
-    "UINT64", "UINT32", "UINT16", "UINT8", "BOOL",
+    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2",
+    "INT8": "<i1", "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1", "BOOL": "?",
 }  # fmt: skip
 
 
 class InputTensor(msgspec.Struct):
-    """Input tensor of a request."""
+    """Input tensor of a request; `read_binary` replaces the data of a binary one by an array."""
 
     name: str
     shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
@@ -43,19 +44,10 @@ class InputTensor(msgspec.Struct):
     parameters: dict[str, Any] | None = None
 
 
-_BINARY = {
-    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2",
-    "INT8": "<i1", "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1", "BOOL": "?",
-}  # fmt: skip
-
-
-def read_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArray[Any]]:
-    """Return the tensors that follow the JSON (the protocol's binary extension), by index.
-
-    Those of text are put into their ``data``.
-    """
-    found, start = {}, 0
-    for place, tensor in enumerate(tensors):
+def read_binary(tensors: list[InputTensor], data: memoryview) -> None:
+    """Set the data of tensors that follow the JSON (the protocol's binary extension)."""
+    start = 0
+    for tensor in tensors:
         size = (tensor.parameters or {}).get("binary_data_size")
         if size is None:
             continue
@@ -68,15 +60,14 @@ def read_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArr
         if tensor.datatype == "BYTES":
             tensor.data = _texts(part, count, name)
             continue
-        kind = _BINARY.get(tensor.datatype)
+        kind = _NUMBERS.get(tensor.datatype)
         if kind is None:
             raise HTTPError(422, f"inputs: {name!r} cannot be binary with its datatype")
         if not count or size != count * np.dtype(kind).itemsize:
             raise HTTPError(422, f"inputs: {name!r} has {size} bytes for its shape and datatype")
-        found[place] = np.frombuffer(part, dtype=kind).reshape(tensor.shape)
+        tensor.data = np.frombuffer(part, dtype=kind)  # type: ignore[assignment]
     if start != len(data):
         raise HTTPError(422, f"the body has {len(data) - start} bytes that belong to no tensor")
-    return found
 
 
 def _texts(data: memoryview, count: int, name: str) -> list[Any]:
@@ -97,68 +88,22 @@ def _texts(data: memoryview, count: int, name: str) -> list[Any]:
     return found
 
 
-def binary_rows(tensors: list[InputTensor], data: memoryview, columns: Columns) -> tuple[Any, Any]:
-    """Do as `rows_of`; return rows and labels as arrays if they are one binary tensor each."""
-    arrays = read_binary(tensors, data)
-    rest, rows, labels = [], None, None
-    features = sum(not _is_label(tensor, columns) for tensor in tensors)
-    for place, tensor in enumerate(tensors):
-        values = arrays.get(place)
-        if values is None:
-            rest.append(tensor)
-        elif _is_label(tensor, columns) and values.ndim == 1:
-            labels = values
-        elif features == 1 and _is_table(tensor, columns):
-            rows = np.ascontiguousarray(values, dtype=np.float64)
-        else:
-            tensor.data = values.ravel().tolist()
-            rest.append(tensor)
-    more_rows, more_labels = rows_of(rest, columns)
-    return more_rows if rows is None else rows, more_labels if labels is None else labels
-
-
-def _is_label(tensor: InputTensor, columns: Columns) -> bool:
-    return tensor.name in LABELS and tensor.name not in columns.places
-
-
-def _is_table(tensor: InputTensor, columns: Columns) -> bool:
-    """Return whether a tensor has all columns of a model whose columns are numbers."""
-    return (
-        columns.plain
-        and columns.key is None
-        and tensor.datatype in _NUMBERS
-        and tensor.shape[1:] == [len(columns.names)]
-    )
-
-
-def _numbers(tensor: InputTensor) -> NDArray[np.float64] | None:
-    """Return a table of floats as an array; None if its values must be checked one by one."""
-    nested = bool(tensor.data) and isinstance(tensor.data[0], list)
-    found = float_table(tensor.data, tensor.shape[1]) if nested else floats_of(tensor.data)
-    fits = found is not None and found.size == tensor.shape[0] * tensor.shape[1] > 0
-    return found.reshape(tensor.shape) if found is not None and fits else None
-
-
 def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any] | None]:
-    """Return rows in the order of the columns, and the labels or None.
+    """Return rows in the order of the fields, and the labels; None for what is not there.
 
     Rows are an array if they are one tensor of floats, otherwise a list of lists.
     """
-    labels = None
-    features = []
-    names = columns.names if columns.key is None else [columns.key, *columns.names]
+    labels, features = None, []
     for tensor in tensors:
-        if _is_label(tensor, columns):
-            labels = [row[0] for row in _rows(tensor, width=1)]
+        if tensor.name in LABELS and tensor.name not in columns.places:
+            labels = _column(tensor)
         else:
             features.append(tensor)
-    if len(features) == 1 and features[0].name not in names:
-        table = _numbers(features[0]) if _is_table(features[0], columns) else None
-        if table is not None:
-            return table, labels
-        return _rows(features[0], len(names)), labels
     if not features:
-        return [], labels
+        return None, labels
+    names = columns.fields
+    if len(features) == 1 and features[0].name not in names:
+        return _table(features[0], columns), labels
     given = {tensor.name: tensor for tensor in features}
     for name in names:
         if name not in given:
@@ -167,43 +112,52 @@ def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any
     if unknown or len(given) < len(features):
         name = min(unknown) if unknown else "a column"
         raise HTTPError(422, f"inputs: the tensor {name[:100]!r} is unknown or occurs twice")
-    parts = [_rows(given[name], width=1) for name in names]
-    for part, name in zip(parts, names, strict=True):
-        place = columns.places.get(name)
-        if place is not None and columns.kinds[place] == NUMBER and given[name].datatype == "BOOL":
-            part[:] = [[float(x) if isinstance(x, bool) else x] for (x,) in part]
+    parts = [_column(given[name]) for name in names]
+    for part, kind in zip(parts, columns.field_kinds, strict=True):
+        if kind == NUMBER:
+            part[:] = [float(value) if isinstance(value, bool) else value for value in part]
     if len({len(part) for part in parts}) > 1:
         raise HTTPError(422, "inputs: the tensors have different numbers of rows")
-    return [[part[i][0] for part in parts] for i in range(len(parts[0]))], labels
+    return [list(row) for row in zip(*parts, strict=True)], labels
 
 
-def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
-    """Return a tensor of shape [rows] or [rows, width], nested or flat, as a list of rows."""
+def _table(tensor: InputTensor, columns: Columns) -> Any:
+    """Return a tensor of all fields as an array of floats, or as a list of rows."""
+    width = len(columns.fields)
+    flat = _flat(tensor, width)
+    floats = isinstance(flat, np.ndarray) or set(map(type, flat)) == {float}
+    if columns.plain and tensor.datatype in _NUMBERS and floats:
+        return np.array(flat, dtype=np.float64).reshape(-1, width)
+    if tensor.datatype in _NUMBERS:
+        flat = [int(value) if isinstance(value, bool) else value for value in flat]
+    return [list(flat[i : i + width]) for i in range(0, len(flat), width)]
+
+
+def _column(tensor: InputTensor) -> list[Any]:
+    """Return a tensor of one column as a list of values."""
+    flat = _flat(tensor, 1)
+    flat = flat.tolist() if isinstance(flat, np.ndarray) else flat
+    if tensor.datatype in _NUMBERS and tensor.datatype != "BOOL":
+        return [int(value) if isinstance(value, bool) else value for value in flat]
+    return flat
+
+
+def _flat(tensor: InputTensor, width: int) -> Any:
+    """Return the values of a tensor of shape [rows] or [rows, width], whose data may be nested."""
+    name, data = tensor.name[:100], tensor.data
     if tensor.datatype not in _NUMBERS and tensor.datatype != "BYTES":
         raise HTTPError(422, f"inputs: unknown datatype {tensor.datatype[:20]!r}")
     given = tensor.shape[1] if len(tensor.shape) == 2 else 1
     if given != width:
-        raise HTTPError(
-            422, f"inputs: {tensor.name[:100]!r} has {given} columns, {width} are expected"
-        )
-    flat: list[Any] = []
-    for item in tensor.data:
-        if isinstance(item, list):
-            flat.extend(item)
-        else:
-            flat.append(item)
+        raise HTTPError(422, f"inputs: {name!r} has {given} columns, {width} are expected")
+    if isinstance(data, np.ndarray):
+        return data
+    flat = list(chain.from_iterable(x if isinstance(x, list) else [x] for x in data))
     if len(flat) != tensor.shape[0] * width:
-        raise HTTPError(
-            422, f"inputs: {tensor.name[:100]!r} has {len(flat)} values for shape {tensor.shape}"
-        )
-    for value in flat:
-        if isinstance(value, list | dict):
-            raise HTTPError(422, f"inputs: {tensor.name[:100]!r} is nested too deeply")
-    if tensor.datatype == "BOOL" and width == 1:
-        return [[value] for value in flat]
-    if tensor.datatype in _NUMBERS:
-        flat = [int(value) if isinstance(value, bool) else value for value in flat]
-    return [flat[i : i + width] for i in range(0, len(flat), width)]
+        raise HTTPError(422, f"inputs: {name!r} has {len(flat)} values for shape {tensor.shape}")
+    if any(isinstance(value, list | dict) for value in flat):
+        raise HTTPError(422, f"inputs: {name!r} is nested too deeply")
+    return flat
 
 
 # -- bodies ----------------------------------------------------------------------------------------
@@ -228,7 +182,12 @@ Id = Annotated[
         description="unique within the model; a repeated id returns the stored answer",
     ),
 ]
-Label = float | int | str | bool
+Label = int | float | str | bool
+Value = Label | None
+Row = (
+    Annotated[list[Value], Meta(description="values in the order of the columns")]
+    | Annotated[dict[str, Value], Meta(description="values by column")]
+)
 
 
 class OutputTensor(msgspec.Struct):
@@ -243,84 +202,38 @@ class Rollback(msgspec.Struct, forbid_unknown_fields=True):
     version: int | str
 
 
-def body_type(name: str, row: Any, label: Any = None) -> Any:
-    """Return the type of the bodies of infer, or of learn if it has labels of a type."""
-    labels: list[Any] = []
-    if label is not None:
-        labels = [
-            ("label", label | UnsetType, UNSET),
-            ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
-        ]
-    return msgspec.defstruct(
-        name,
-        [
-            ("id", Id | None, None),
-            ("row", row | UnsetType, UNSET),
-            ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
-            ("inputs", list[InputTensor] | UnsetType, UNSET),
-            *labels,
-            ("outputs", list[OutputTensor] | None, None),
-            ("parameters", msgspec.Raw | UnsetType, UNSET),
-        ],
-        forbid_unknown_fields=True,
-    )
+class InferRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of a request that predicts rows."""
+
+    id: Id | None = None
+    row: Row | UnsetType = UNSET
+    rows: list[Row] | UnsetType = UNSET
+    inputs: list[InputTensor] | UnsetType = UNSET
+    outputs: list[OutputTensor] | None = None
+    parameters: msgspec.Raw | UnsetType = UNSET
 
 
-class Decoders:
-    """Decode and check the bodies of infer and learn for one model.
+class LearnRequest(InferRequest, forbid_unknown_fields=True):
+    """Body of a request that learns rows."""
 
-    The types of its columns are checked while the JSON is decoded. If that fails, `_explained`
-    finds the row and the column in a second, slower pass.
-    """
-
-    def __init__(self, columns: Columns, task: str) -> None:
-        label: Any = float if task == "regression" else Label
-        body = body_type("Body", columns.row_type, label)
-        self.body = msgspec.json.Decoder(body)
+    label: Label | UnsetType = UNSET
+    labels: list[Label] | UnsetType = UNSET
 
 
-def decoders(online: OnlineModel) -> Decoders:
-    """Return the decoders of a model, which are built once."""
-    found: Decoders | None = getattr(online, "decoders", None)
-    if found is None:
-        found = Decoders(online.columns, online.spec.task)
-        online.decoders = found  # type: ignore[attr-defined]
-    return found
+#: For both calls, as labels in a body of infer have a message of their own.
+_decode = msgspec.json.Decoder(LearnRequest).decode
 
 
-def binary_work(online: OnlineModel, body: bytes, length: bytes, learn: bool) -> Work:
-    """Decode a body whose first ``length`` bytes are JSON, followed by binary tensors."""
-    size = size_of(length)
+def work_of(online: OnlineModel, body: bytes, learn: bool, length: bytes = b"") -> Work:
+    """Decode a JSON body; only its first ``length`` bytes are JSON if binary tensors follow."""
+    size = size_of(length) if length else len(body)
     if size is None or size > len(body):
         raise HTTPError(
             422, "Inference-Header-Content-Length must be the length of the JSON in bytes"
         )
-    _check_parts(body[:size])
-    try:
-        given: Any = decoders(online).body.decode(body[:size])
-    except msgspec.ValidationError as error:
-        raise HTTPError(422, str(error)[:300]) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise not_json(error, body[:size]) from None
-    if given.inputs is UNSET or given.row is not UNSET or given.rows is not UNSET:
-        raise HTTPError(422, "a binary body must have inputs, without row or rows")
-    rows, labels = binary_rows(given.inputs, memoryview(body)[size:], online.columns)
-    if isinstance(rows, list):
-        online.columns.explain(rows)
-    if labels is not None:
-        if given.labels is not UNSET or given.label is not UNSET:
-            raise HTTPError(422, "labels are given twice, as a tensor and beside it")
-    elif given.labels is not UNSET:
-        labels = given.labels
-    work = _made(online, given.id, rows if len(rows) else None, labels, learn)
-    work.outputs = _wanted(online, given.outputs, learn)
-    return work
-
-
-def work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
-    """Decode a JSON body."""
-    _check_parts(body)
-    return _work_of(online, body, learn)
+    text = body[:size]
+    _check_parts(text)
+    return _work_of(online, text, learn, memoryview(body)[size:])
 
 
 def _check_parts(body: bytes) -> None:
@@ -331,14 +244,21 @@ def _check_parts(body: bytes) -> None:
         )  # fmt: skip
 
 
-def _work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
+def _work_of(
+    online: OnlineModel, text: bytes, learn: bool, binary: memoryview | None = None
+) -> Work:
     try:
-        given = decoders(online).body.decode(body)
+        given = _decode(text)
     except msgspec.ValidationError as error:
-        raise _explained(online, body, str(error)) from None
+        raise _explained(online, text, str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise not_json(error, body) from None
-    return _work(online, given, learn)
+        raise not_json(error, text) from None
+    if binary:
+        read_binary([] if given.inputs is UNSET else given.inputs, binary)
+    rows, labels = _content(online.columns, given)
+    work = _made(online, given.id, rows, labels, learn)
+    work.outputs = _wanted(online, given.outputs, learn)
+    return work
 
 
 class Refused(NamedTuple):
@@ -373,13 +293,6 @@ def _work_or_refused(online: OnlineModel, line: bytes, learn: bool) -> Work | Re
         return Refused(error.status, str(error))
     except Exception as error:
         return error
-
-
-def _work(online: OnlineModel, given: Any, learn: bool) -> Work:
-    rows, labels = _content(online.columns, given)
-    work = _made(online, given.id, rows, labels, learn)
-    work.outputs = _wanted(online, given.outputs, learn)
-    return work
 
 
 def _wanted(online: OnlineModel, given: list[OutputTensor] | None, learn: bool) -> list[str] | None:
@@ -420,9 +333,9 @@ def _made(online: OnlineModel, id: str | None, rows: Any, labels: Any, learn: bo
             raise HTTPError(422, "labels without rows need the id of an earlier prediction")
         packed = check_labels(labels, len(labels), online.spec.task)
         return Work(online, id, None, packed, len(labels))
-    kept = online.columns.pack(rows)
+    packed_rows = online.columns.pack(rows)
     packed = check_labels(labels, len(rows), online.spec.task)
-    return Work(online, id, kept, packed, len(rows))
+    return Work(online, id, packed_rows, packed, len(rows))
 
 
 def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
@@ -446,17 +359,11 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
     rows, more = rows_of(given.inputs, columns)
     if more is not None and labels is not None:
         raise HTTPError(422, "labels are given twice, as a tensor and beside it")
-    if isinstance(rows, list):
-        columns.explain(rows)
-    if more is None:
-        more = labels
-    if not len(rows) and more is not None:
-        return None, more
-    return rows, more
+    return rows, labels if more is None else more
 
 
 def _explained(online: OnlineModel, body: bytes, message: str) -> HTTPError:
-    """Return an error that names the row and the column with a wrong type."""
+    """Return the error of a body that msgspec rejected, with the row and the column if possible."""
     try:
         given = json.loads(body)
         if isinstance(given, dict):

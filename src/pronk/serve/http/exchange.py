@@ -50,25 +50,16 @@ async def read_body(
     length = header(scope, b"content-length")
     if length and (size_of(length) or 0) > most:
         raise too_large
-    first = await _receive(receive, seconds)
-    if not first.get("more_body"):
-        body = first.get("body", b"")
-        if len(body) > most:
-            raise too_large
-        return bytes(body)
-    parts, size = [first.get("body", b"")], len(first.get("body", b""))
+    parts: list[bytes] = []
+    size, more = 0, True
     deadline = asyncio.get_running_loop().time() + seconds
-    while True:
-        if size > most:
-            raise too_large
+    while more:
         left = deadline - asyncio.get_running_loop().time()
         message = await _receive(receive, left)
         parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if not message.get("more_body"):
-            break
-    if size > most:
-        raise too_large
+        size, more = size + len(parts[-1]), message.get("more_body", False)
+        if size > most:
+            raise too_large
     return b"".join(parts)
 
 

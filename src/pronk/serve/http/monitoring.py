@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
@@ -16,12 +15,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    SummaryMetricFamily,
-)
+from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from pronk._version import __version__
 from pronk.evaluate import held_bytes
@@ -137,19 +132,6 @@ TIMED = ("infer", "learn")
 LATEST = 500
 
 
-class Latency:
-    """The times of one call of one model: all, and the last ones."""
-
-    def __init__(self) -> None:
-        self.count, self.sum = 0, 0.0
-        self.latest: deque[float] = deque(maxlen=LATEST)
-
-    def add(self, seconds: float) -> None:
-        self.count += 1
-        self.sum += seconds
-        self.latest.append(seconds)
-
-
 class Metrics:
     """Collect requests, latency and the counters of the service in one registry."""
 
@@ -166,34 +148,25 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(_Service(service, self))
-        self._known: dict[tuple[str, int], tuple[Any, Any]] = {}
-        self.latencies: dict[tuple[str, str], Latency] = {}  # by model and call
+        self.of_models = Summary(
+            "pronk_model_seconds", "Time of successful requests", ["model", "call"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.registry.register(_Service(service))
+        self._latest: deque[float] = deque(maxlen=LATEST)
 
     def count(self, call: str, status: int, seconds: float, model: str | None = None) -> None:
         """Count one request; ``model`` is the name of an existing model."""
-        found = self._known.get((call, status))
-        if found is None:
-            found = (self.requests.labels(call, str(status)), self.seconds.labels(call))
-            self._known[call, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        self.requests.labels(call, str(status)).inc()
+        self.seconds.labels(call).observe(seconds)
         if model is not None and call in TIMED and status < 400:
-            self.latency(model, call).add(seconds)
+            self.of_models.labels(model, call).observe(seconds)
+            self._latest.append(seconds)
 
-    def latency(self, model: str, call: str) -> Latency:
-        """Return the times of a call of a model."""
-        found = self.latencies.get((model, call))
-        if found is None:
-            known = set(self.service.models)  # models may have been removed since
-            self.latencies = {key: each for key, each in self.latencies.items() if key[0] in known}
-            found = self.latencies[model, call] = Latency()
-        return found
-
-    def recent(self, model: str | None = None) -> list[float]:
-        """Return the sorted times of the last requests of a model, or of all models."""
-        chosen = [each for (name, _), each in list(self.latencies.items()) if model in (None, name)]
-        return sorted(second for each in chosen for second in list(each.latest))
+    def quantile(self, share: float) -> float | None:
+        """Return a quantile of the times of the last requests, in milliseconds."""
+        times = sorted(self._latest)
+        return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -203,8 +176,8 @@ class Metrics:
 class _Service:
     """Read the counters of the service whenever metrics are collected."""
 
-    def __init__(self, service: Service, metrics: Metrics) -> None:
-        self.service, self.metrics = service, metrics
+    def __init__(self, service: Service) -> None:
+        self.service = service
 
     def collect(self) -> Iterator[Any]:
         counters, service = self.service.counters, self.service
@@ -243,9 +216,6 @@ class _Service:
         alarms = CounterMetricFamily(
             "pronk_model_drift_alarms", "Alarms of a rising loss", labels=["model"]
         )
-        times = SummaryMetricFamily(
-            "pronk_model_seconds", "Time of successful requests", labels=["model", "call"]
-        )
         losses = GaugeMetricFamily(
             "pronk_model_loss", "Mean loss of all scored rows so far", labels=["model", "metric"]
         )
@@ -264,9 +234,6 @@ class _Service:
             gauges["ready"].add_metric([name], float(online.broken is None))
             gauges["version"].add_metric([name], online.version)
             alarms.add_metric([name], online.scores.alarms)
-            for call in TIMED:
-                if latency := self.metrics.latencies.get((name, call)):
-                    times.add_metric([name, call], latency.count, latency.sum)
             for metric, value in online.scores.metrics().items():
                 if value is not None and metric not in gauges:
                     losses.add_metric([name, metric], value)
@@ -275,7 +242,7 @@ class _Service:
                 if kind in counts:
                     family.add_metric([name], counts[kind])
         yield from gauges.values()
-        yield from (losses, alarms, times, *changes.values())
+        yield from (losses, alarms, *changes.values())
 
 
 def _change_counts(online: OnlineModel) -> dict[str, int]:
@@ -310,71 +277,41 @@ MOST_EXPERTS = 8
 MOST_EVENTS = 20
 
 
-class LiveStatus:
-    """Read the status of a service for one viewer of the live page.
-
-    Rates are those since the viewer's previous read.
-    """
-
-    def __init__(self, service: Service, metrics: Metrics) -> None:
-        self.service = service
-        self.metrics = metrics
-        self._before = (time.monotonic(), *self._counts())
-
-    def _counts(self) -> tuple[int, int]:
-        counters = self.service.counters
-        return counters.learned_rows, counters.requests
-
-    def read(self, name: str | None) -> dict[str, Any]:
-        """Return the content of one event; ``name`` is the model shown in detail."""
-        models = list(self.service.models.values())[:MOST_LISTED]
-        chosen = self.service.models.get(name or "")
-        return {
-            "server": self._server(),
-            "models": [self._summary(online) for online in models],
-            "model": None if chosen is None else self._summary(chosen) | _details(chosen),
-        }
-
-    def _server(self) -> dict[str, Any]:
-        now, learned, asked = (time.monotonic(), *self._counts())
-        before = self._before
-        self._before = (now, learned, asked)
-        passed = max(now - before[0], 1e-3)
-        recent = self.metrics.recent()
-        return {
+def live_status(service: Service, metrics: Metrics, name: str | None) -> dict[str, Any]:
+    """Return the content of one event of the page; ``name`` is the model shown in detail."""
+    models = list(service.models.values())[:MOST_LISTED]
+    chosen = service.models.get(name or "")
+    counters = service.counters
+    return {
+        "server": {
             "version": __version__,
-            "rate": (learned - before[1]) / passed,
-            "asked": (asked - before[2]) / passed,
-            "queue": self.service.writes.rows,
-            "p50": _quantile(recent, 0.5),
-            "p99": _quantile(recent, 0.99),
-            "repeated": self.service.counters.repeated,
-            "journal": self.service.journal.size(),
-        }
-
-    def _summary(self, online: OnlineModel) -> dict[str, Any]:
-        scores = online.scores
-        metrics, name = scores.metrics(), scores.names[0]
-        recent = self.metrics.recent(online.name)
-        return {
-            "name": online.name,
-            "rows": scores.rows,
-            "unpredicted": scores.unpredicted,
-            "metric": TITLES[name],
-            "loss": metrics[name],
-            "baseline": metrics[f"{name}_baseline"],
-            "repeat_last": metrics[f"{name}_repeat_last"],
-            "waiting": online.waiting,
-            "alarms": scores.alarms,
-            "p50": _quantile(recent, 0.5),
-            "p99": _quantile(recent, 0.99),
-            "version": str(online.version),
-        }
+            "learned": counters.learned_rows,
+            "requests": counters.requests,
+            "queue": service.writes.rows,
+            "p50": metrics.quantile(0.5),
+            "p99": metrics.quantile(0.99),
+            "journal": service.journal.size(),
+        },
+        "models": [_summary(online) for online in models],
+        "model": None if chosen is None else _summary(chosen) | _details(chosen),
+    }
 
 
-def _quantile(times: list[float], share: float) -> float | None:
-    """Return a quantile of sorted times in milliseconds."""
-    return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
+def _summary(online: OnlineModel) -> dict[str, Any]:
+    scores = online.scores
+    metrics, name = scores.metrics(), scores.names[0]
+    return {
+        "name": online.name,
+        "rows": scores.rows,
+        "unpredicted": scores.unpredicted,
+        "metric": TITLES[name],
+        "loss": metrics[name],
+        "baseline": metrics[f"{name}_baseline"],
+        "repeat_last": metrics[f"{name}_repeat_last"],
+        "waiting": online.waiting,
+        "alarms": scores.alarms,
+        "version": str(online.version),
+    }
 
 
 def _details(online: OnlineModel) -> dict[str, Any]:
@@ -485,9 +422,8 @@ class Page:
         self._viewers += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            live = LiveStatus(self.service, self.metrics)
             while not (gone.done() or self.stopping()):
-                found = await asyncio.to_thread(live.read, name)
+                found = await asyncio.to_thread(live_status, self.service, self.metrics, name)
                 data = b"data: " + self._encode(found) + b"\n\n"
                 await send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.wait([gone], timeout=1.0)

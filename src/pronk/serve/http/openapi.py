@@ -8,28 +8,21 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping
-from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from pronk._version import __version__
-from pronk.serve.http.bodies import InputTensor, Label, Rollback, body_type
+from pronk.serve.http.bodies import InferRequest, InputTensor, LearnRequest, Rollback
 from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
 from pronk.serve.rows import Response
 from pronk.serve.spec import NAME, Spec
 
-Value = float | str | bool | None
-Row = (
-    Annotated[list[Value], Meta(description="values in the order of the columns")]
-    | Annotated[dict[str, Value], Meta(description="values by column")]
-)
 #: Types of the bodies by call.
 BODIES = {
     "create": Spec,
-    "infer": body_type("InferRequest", Row),
-    "learn": body_type("LearnRequest", Row, Label),
+    "infer": InferRequest,
+    "learn": LearnRequest,
     "rollback": Rollback,
 }
 #: Calls whose bodies may also be lines of NDJSON; their answers are of this type.
@@ -136,7 +129,6 @@ class Docs:
         found = describe(fixed, of_model)
         self._json = json.dumps(found).encode()
         self._page = _page(found).encode()
-        self._script = (files("pronk.serve") / "page" / "docs.js").read_bytes()
         self._policy = policy
 
     async def openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,10 +136,6 @@ class Docs:
 
     async def docs(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send_bytes(send, 200, self._page, b"text/html; charset=utf-8", self._policy)
-
-    async def script(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = b"text/javascript; charset=utf-8"
-        await send_bytes(send, 200, self._script, kind, self._policy)
 
 
 def _page(found: dict[str, Any]) -> str:
@@ -162,16 +150,12 @@ def _page(found: dict[str, Any]) -> str:
         " checks need <code>Authorization: Bearer TOKEN</code>. An error is"
         ' <code>{"error": "what is wrong"}</code>.'
         ' Machine-readable: <a href="openapi.json">openapi.json</a>.</p>',
-        '<form id="settings"><label for="token">Token and model for the calls that you try here;'
-        " stored in this tab only</label>"
-        '<input id="token" type="password" autocomplete="off" placeholder="token">'
-        '<input id="model" spellcheck="false" placeholder="model" value="prices"></form>',
     ]
     for path, calls in found["paths"].items():
         for method, call in calls.items():
             if method != "parameters":
                 parts.append(_section(path, method, call, found))
-    return "".join([*parts, '<script src="docs.js"></script></body></html>'])
+    return "".join([*parts, "</body></html>"])
 
 
 def _section(path: str, method: str, call: dict[str, Any], whole: dict[str, Any]) -> str:
@@ -194,30 +178,7 @@ def _section(path: str, method: str, call: dict[str, Any], whole: dict[str, Any]
                 '<p class="dim">Also as <code>application/x-ndjson</code>: one request per line,'
                 " one answer per line.</p>"
             )
-    text.append(_form(path, method, call))
     return "".join(text)
-
-
-#: Bodies of the calls as the forms of the page propose them.
-_PROPOSED: dict[str, Any] = {
-    "create": {"columns": ["size", {"name": "city", "kind": "category"}]},
-    "infer": {"row": [80, "Oslo"]},
-    "learn": {"row": [80, "Oslo"], "label": 410},
-    "rollback": {},
-}
-
-
-def _form(path: str, method: str, call: dict[str, Any]) -> str:
-    """Return a form that sends the call; docs.js does it."""
-    body = _PROPOSED.get(call["operationId"])
-    filled = html.escape(json.dumps(body)) if body else ""
-    area = f'<textarea rows="3" aria-label="body">{filled}</textarea>' if body is not None else ""
-    return (
-        f'<details><summary>Try it</summary><form class="try" data-method="{method.upper()}"'
-        f' data-path="{html.escape(path)}">{area}<button>Send</button>'
-        '<pre class="curl" aria-label="the same with curl"></pre>'
-        '<pre class="answer" role="status" hidden></pre></form></details>'
-    )
 
 
 def _words(schema: dict[str, Any]) -> str:

@@ -29,15 +29,19 @@
     return found;
   }
 
+  let before = null;  // counters of the event before, for the rates
   function tiles(server) {
+    const now = { time: performance.now() / 1000, learned: server.learned, requests: server.requests };
+    const rate = (name) => before ? Math.max(now[name] - before[name], 0) / Math.max(now.time - before.time, 1e-3) : 0;
     const shown = [
-      [whole(server.rate), "rows learned / s"],
-      [whole(server.asked), "requests / s"],
+      [whole(rate("learned")), "rows learned / s"],
+      [whole(rate("requests")), "requests / s"],
       [whole(server.queue), "rows queued"],
       [number(server.p50), "ms, median"],
       [number(server.p99), "ms, p99"],
       [bytes(server.journal), "journal"],
     ];
+    before = now;
     $("tiles").replaceChildren(...shown.map(([value, text]) =>
       element("div", { className: "tile" }, element("b", {}, value), element("span", {}, text))));
   }
@@ -50,7 +54,7 @@
         const button = element("button", { type: "button", title: model.name }, model.name);
         button.addEventListener("click", () => choose(model.name));
         const row = element("tr", {}, element("th", { scope: "row" }, button));
-        for (let i = 0; i < 10; i++) row.append(element("td"));
+        for (let i = 0; i < 8; i++) row.append(element("td"));
         row.dataset.name = model.name;
         return row;
       }));
@@ -59,7 +63,7 @@
       const row = $("models").rows[i];
       const left = model.unpredicted ? ` (${whole(model.unpredicted)} not scored)` : "";
       const cells = [whole(model.rows) + left, model.metric, number(model.loss), number(model.baseline), number(model.repeat_last),
-        whole(model.waiting), whole(model.alarms), number(model.p50), number(model.p99), model.version];
+        whole(model.waiting), whole(model.alarms), model.version];
       cells.forEach((text, k) => { row.cells[k + 1].textContent = text; });
       row.className = model.name === chosen ? "chosen" : "";
     });
