@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from io import FileIO
 from itertools import combinations
 from pathlib import Path
@@ -49,20 +48,6 @@ def check_regular(path: Path, where: str) -> None:
         return
     if not good:
         raise CommandError(f"{where} is a device, a pipe or a socket; give the name of a file")
-
-
-def check_figure_tools(figures: Path | None) -> None:
-    """Raise if Matplotlib is missing."""
-    if figures is not None and find_spec("matplotlib") is None:
-        raise CommandError('--figures needs Matplotlib: pip install ".[plot]" in the clone')
-
-
-def check_directory(option: str, path: Path) -> None:
-    """Raise if a directory cannot be created or written to."""
-    where = f"{option}: {str(path)!r}"
-    if path.exists() and not path.is_dir():
-        raise CommandError(f"{where} is not a directory")
-    check_place(path, where)
 
 
 def check_place(path: Path, where: str) -> None:

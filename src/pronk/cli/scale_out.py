@@ -1,13 +1,12 @@
-"""`pronk run` on several cores (--workers), and with one model per key; runs on a Dask cluster."""
+"""`pronk run` on several cores (--workers), and with one model per key."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
-from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +26,6 @@ from pronk.keyed.workers import KeyedWorkers
 
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
-
-#: Seconds to wait for a scheduler.
-PATIENCE = 10.0
-#: Time for a lost process to restart: Dask's 15 s are too short on a busy machine.
-LATE = "5 minutes"
 
 
 def check_parallel(job: RunOptions) -> None:
@@ -65,12 +59,8 @@ def local_workers(workers: int | None, cluster: str | None) -> int | None:
             f"--cluster: {cluster!r} must be local:N, which is --workers N; a pass is not split "
             "over machines; for one model per key on Spark or Kafka see pronk.spark and pronk.step"
         )
-    return _processes(cluster, number)
-
-
-def _processes(address: str, number: str) -> int:
     if not number.isdigit() or not int(number):
-        raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
+        raise CommandError(f"--cluster: {cluster!r} must be local:N with N processes")
     return int(number)
 
 
@@ -87,70 +77,6 @@ def use_workers(model: Any, workers: int) -> None:
         set_jobs(model, workers)
     except ValueError as error:
         raise CommandError(f"--workers: {str(error).partition(': ')[2]}") from None
-
-
-# -- a cluster -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def open_cluster(address: str) -> Iterator[Any]:
-    """Open a client of the scheduler at an address; ``local:N`` starts N processes."""
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise CommandError('--cluster needs Dask: pip install ".[dask]" in the clone') from None
-    kind, _, number = address.partition(":")
-    if kind == "local":
-        with (
-            dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
-            LocalCluster(
-                _processes(address, number),
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",  # any free port
-                silence_logs=CRITICAL,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-        return
-    try:
-        client = Client(address, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"--cluster: no scheduler answers at {address!r}: {error}") from None
-    with client:
-        yield client
-
-
-@contextmanager
-def cluster_errors(cluster: str | None) -> Iterator[None]:
-    """Turn a lost scheduler, or a task that no worker could finish, into one line."""
-    if cluster is None:
-        yield
-        return
-    import asyncio
-    from concurrent.futures import CancelledError
-
-    from distributed import KilledWorker
-    from distributed.comm.core import CommClosedError
-
-    try:
-        yield
-    except KilledWorker as error:
-        raise CommandError(
-            f"--cluster: a task killed {error.allowed_failures + 1} workers, most likely out of "
-            "memory; give the workers more memory",
-            1,
-        ) from None
-    except (asyncio.CancelledError, CancelledError, CommClosedError):
-        raise CommandError(
-            f"--cluster: the scheduler at {cluster} was lost, or has lost its data", 1
-        ) from None
-
-
-def cluster_or_none(address: str | None) -> Any:
-    """Return a context manager with a client, or without one if no address is given."""
-    return nullcontext() if address is None else open_cluster(address)
 
 
 # -- one model per key (--by) ----------------------------------------------------------------------

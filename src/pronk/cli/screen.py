@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -105,6 +106,13 @@ def print_json(value: Any, file: Any = None) -> None:
     from pronk.evaluate.formatting import finite
 
     print(json.dumps(finite(value), indent=2), file=file)
+
+
+def command_line() -> str:
+    """Return the command of this process, without passwords."""
+    from pronk.data.errors import without_secret
+
+    return without_secret(shlex.join(["pronk", *sys.argv[1:]]))
 
 
 def versions() -> dict[str, str]:

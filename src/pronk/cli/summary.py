@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
 from pronk.cli.screen import CommandError
 from pronk.columns.preparation import columns_in_words, notes
-from pronk.data.errors import option, without_secret
+from pronk.data.errors import option
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.formatting import number, size
@@ -262,7 +260,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
             )
         ),
         settings,
-        without_secret(shlex.join(["pronk", *sys.argv[1:]])),
+        screen.command_line(),
         run.several,
         changes_of(model),
     )

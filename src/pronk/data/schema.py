@@ -36,7 +36,6 @@ from pronk.data.errors import (
     Message,
     StreamError,
     joined,
-    option,
     other_delimiter,
     without_secret,
 )
@@ -206,20 +205,6 @@ class Preparing:
     def of(cls, choices: Mapping[str, Any]) -> Self:
         """Return the description from what `chosen` returned; ignore other entries."""
         return _of(cls, choices)
-
-
-def as_words(choices: Mapping[str, Any]) -> list[str]:
-    """Return choices as the words of a command line."""
-    words: list[str] = []
-    for name, value in choices.items():
-        if isinstance(value, bool):
-            words.append(option(name, "" if value else False))
-        elif name == "columns":
-            words += ["--columns", ",".join(value)]
-        else:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                words += [option(name), str(one)]
-    return words
 
 
 def _names(given: str | Iterable[str] | None) -> tuple[str, ...]:

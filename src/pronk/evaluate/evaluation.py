@@ -29,6 +29,7 @@ from pronk.core.first_rows import learned_rows
 from pronk.core.state import checked_count, load_part, require
 from pronk.estimators.inputs import TimedWeights
 from pronk.evaluate.baselines import Lead, describe_repeating, leads
+from pronk.evaluate.drawing import Charts
 from pronk.evaluate.fields import figure
 from pronk.evaluate.formatting import describe_rows, number
 from pronk.evaluate.metrics import DEFAULTS, Scores, Statistic, get_scores
@@ -45,6 +46,7 @@ from pronk.evaluate.models import (
     predicts_labels,
     takes_delay,
 )
+from pronk.evaluate.pictures import pictures
 from pronk.evaluate.trace import Trace
 
 #: The model gets longer blocks in pieces of this many rows.
@@ -218,27 +220,6 @@ class Evaluation:
                     else:
                         more = part(own, rows), flags[rows]
                         records += self._feed_labelled(adapter, some, known, *more)
-        return records
-
-    def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
-        """Score rows that a model predicted and learned in other processes, as `feed` does."""
-        records, missing = [], without_label(y)
-        flags = np.zeros(len(y), dtype=bool) if missing is None else missing
-        if self._adapter is None:
-            self._start(y)
-            # The model has learned these rows already.
-            self._learned = max(0, self._learned - int(np.count_nonzero(~flags)))
-        self.seconds += seconds
-        self._memory = None
-        for rows, unlabelled in labelled_runs(flags):
-            forecast = Forecast(predictions[rows])
-            self._count_blind(np.full(len(forecast), not unlabelled))
-            if unlabelled:
-                self._count_unlabelled(y[rows], forecast)
-            else:
-                records += self._score(without_gaps(y[rows]), forecast)
-        if self.trace is not None:
-            self.trace.observe_model(self.rows, self.model)
         return records
 
     def _feed_labelled(
@@ -478,18 +459,16 @@ class Evaluation:
         name = self.trace.metric.name
         return describe_repeating(name, self.metrics, self.trace.baselines, late)
 
-    def plot(self) -> Any:
-        """Draw charts of the run so far in a Matplotlib figure, which a notebook shows.
+    def plot(self) -> Charts:
+        """Return charts of the run so far, which a notebook shows.
 
-        Loss along the stream with that of a baseline, drift alarms, points and experts' weights;
-        residuals and coverage for numbers, calibration and confusion for labels.
+        Loss along the stream with that of the baselines, drift alarms, points and experts' weights;
+        residuals and coverage for numbers, calibration for labels.
         """
         if self.trace is None or self.rows == self.unpredicted:
             raise ValueError("nothing to plot: no row was scored, or trace=False")
-        from pronk.evaluate.drawing import figure
-        from pronk.evaluate.pictures import pictures
-
-        return figure(pictures(self.trace), describe_rows(self.rows, self.unpredicted))
+        drawn = [one for one in pictures(self.trace) if one.counts is None]
+        return Charts(drawn, describe_rows(self.rows, self.unpredicted))
 
     def _repr_html_(self) -> str:
         """Return the metrics as an HTML table, for a notebook."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pronk.data.errors import without_secret
-from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
 from pronk.evaluate.drawing import Style
@@ -72,34 +69,6 @@ def _categories(comparison: Comparison) -> dict[str, str]:
 def _scaling(comparison: Comparison) -> str:
     own = [f"{one.scale} for {one.label}" for one in comparison.learners if one.scale]
     return "; ".join([comparison.scale, *own])
-
-
-def command(comparison: Comparison) -> str:
-    """Return the command that runs the comparison again."""
-    names = [
-        one.algorithm if one.label == one.algorithm else f"{one.label}={one.algorithm}"
-        for one in comparison.learners
-    ]
-    words = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
-    words += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
-    words += ["--order", comparison.order, "--task", comparison.task]
-    if not any(one.scale for one in comparison.learners):  # else the scaling was not chosen
-        words += ["--scale", comparison.scale]
-    for one in comparison.learners:
-        for name, value in one.params.items():
-            words += ["--param", f"{one.label}:{name}={value}"]
-    chosen = comparison.reading.chosen()
-    preparing = comparison.preparing.chosen() if comparison.reading.categorical else {}
-    words += as_words(
-        {
-            name: value
-            for name, value in {**chosen, **preparing}.items()
-            if name not in ("file", "target", "task", "scale")
-        }
-    )
-    if comparison.seed:
-        words += ["--seed", str(comparison.seed)]
-    return without_secret(shlex.join(words))
 
 
 def _named(one: Summary) -> str:
@@ -202,13 +171,13 @@ def pm(values: OverRuns) -> str:
 # -- page ------------------------------------------------------------------------------------------
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(results: Results, path: Path, command: str = "") -> None:
     """Write the report atomically; an existing file is replaced."""
-    write_atomically(path, html(results).encode())
+    write_atomically(path, html(results, command).encode())
 
 
-def html(results: Results) -> str:
-    """Return the report as text."""
+def html(results: Results, command: str = "") -> str:
+    """Return the report as text; ``command`` made the results."""
     comparison = results.comparison
     labels = [one.label for one in results.everyone]
     figures = charts(results)
@@ -234,7 +203,7 @@ def html(results: Results) -> str:
         regret=regret_table(results, labels),
         settings=settings(results),
         parameters=parameters(results),
-        command=command(comparison),
+        command=command,
     )
 
 
