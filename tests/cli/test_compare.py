@@ -47,7 +47,7 @@ def test_the_table_has_everyone_and_fits_80_columns(capsys, monkeypatch, tmp_pat
         "running mean",
         "last value",
         "±",
-        "us per row",
+        "µs per row",
         "300 rows",
         "2 runs",
     ):

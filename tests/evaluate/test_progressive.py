@@ -106,17 +106,15 @@ def test_the_model_is_called_once_a_block_however_many_records(data):
     assert model.calls == [600, 400]
 
 
-def test_losses_are_computed_once_a_block(data):
+def test_a_function_is_a_metric_of_all_rows_and_of_the_window(data):
     X, y = data
-    calls = []
 
     def loss(y, predictions):
-        calls.append(len(y))
         return np.abs(y - predictions)
 
-    (*_, last) = progressive(Counting(), blocks(X, y, 600), [loss, "mae"], every=7)
-    assert calls == [599, 400]  # the first row has no prediction
-    assert last.metrics["loss"] == last.metrics["mae"]
+    for record in progressive(Counting(), blocks(X, y, 600), [loss, "mae"], every=70, window=90):
+        assert record.metrics["loss"] == record.metrics["mae"]
+        assert record.windowed["loss"] == record.windowed["mae"]
 
 
 def test_a_long_block_is_given_in_pieces(monkeypatch):

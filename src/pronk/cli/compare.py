@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.models import build, check_weights, open_with_target, read_setting
@@ -31,9 +30,7 @@ from pronk.evaluate.comparison import (
     RECORDS,
     ComparedLearner,
     Comparison,
-    OverRuns,
     Results,
-    Summary,
     results,
 )
 from pronk.evaluate.comparison_run import (
@@ -43,9 +40,8 @@ from pronk.evaluate.comparison_run import (
     prepare,
     weights_for,
 )
-from pronk.evaluate.formatting import mean_and_deviation, microseconds, size
-from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.study import run
+from pronk.report.comparison_page import main_table, write_report
 
 
 @dataclass(frozen=True)
@@ -293,8 +289,6 @@ def _run(comparison: Comparison, store: Any, workers: int, folder: Path, console
 
 def _write(found: Results, report: Path) -> None:
     """Write the report."""
-    from pronk.report import write_report
-
     try:
         write_report(found, report, screen.command_line())
     except OSError as error:
@@ -317,29 +311,10 @@ def _print(found: Results) -> None:
         f"columns{without}{blind}; {runs}, {order}\n",
         markup=False,
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("learner", style="bold", overflow="fold")
-    metrics = list(found.everyone[0].metrics)
-    for name in (*(TITLES.get(name, name) for name in metrics), "us per row", "points", "memory"):
-        table.add_column(name, justify="right", no_wrap=name not in TITLES.values())
-    for one in found.everyone:
-        style = "dim" if one in found.baselines else None
-        table.add_row(one.label, *_cells(one, metrics), style=style)
-    console.print(table)
+    columns = len(main_table(found).header)
+    hidden = (columns - 5, columns - 1)  # the last rows and the runs, for narrow screens
+    console.print(screen.table(main_table(found), hidden))
     console.print()
-
-
-def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
-    return [
-        *(_plus_minus(one.metrics[name]) for name in metrics),
-        microseconds(one.microseconds_per_row.mean, one.microseconds_per_row.deviation),
-        f"{one.size.mean:,.0f}" if one.size else "-",
-        size(round(one.memory.mean)),
-    ]
-
-
-def _plus_minus(runs: OverRuns) -> str:
-    return mean_and_deviation(runs.mean, runs.deviation)
 
 
 def _print_paths(**paths: Path | None) -> None:

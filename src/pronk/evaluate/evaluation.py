@@ -31,8 +31,8 @@ from pronk.estimators.inputs import TimedWeights
 from pronk.evaluate.baselines import Lead, describe_repeating, leads
 from pronk.evaluate.drawing import Charts
 from pronk.evaluate.fields import figure
-from pronk.evaluate.formatting import describe_rows, number
-from pronk.evaluate.metrics import DEFAULTS, Scores, Statistic, get_scores
+from pronk.evaluate.formatting import describe_rows
+from pronk.evaluate.metrics import DEFAULTS, Scores, describe_leads, get_scores
 from pronk.evaluate.models import (
     Adapter,
     Forecast,
@@ -348,12 +348,12 @@ class Evaluation:
         if self._metrics is None:
             self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
         for metric in self._metrics:
-            if isinstance(metric, Statistic) and metric.probabilities and not shares:
+            if metric.probabilities and not shares:
                 raise ValueError(
                     f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
                     "classifier that has them"
                 )
-            if isinstance(metric, Statistic) and metric.levels and coverage is levels is None:
+            if metric.levels and coverage is levels is None:
                 raise ValueError(
                     f"metric {metric.name!r} needs interval=0.9 or quantiles=(0.1, 0.5, 0.9), and "
                     "a regressor that has them"
@@ -401,7 +401,6 @@ class Evaluation:
             return []
         assert self._scores is not None
         blind = self._blind_among(len(y), self.rows + self.unlabelled)
-        losses = self._scores.losses(y[blind:], forecast[blind:])
         if self.trace is not None:
             unscored = self.unlabelled + self.unpredicted + blind
             self.trace.add(y, forecast, unscored, blind)
@@ -413,9 +412,8 @@ class Evaluation:
         for end in ends:
             scored = slice(max(start, blind), end)
             if scored.start < end:
-                some = [values[scored.start - blind : end - blind] for values in losses]
                 for scores in filter(None, (self._scores, self._part)):
-                    scores.add(y[scored], forecast[scored], some)
+                    scores.add(y[scored], forecast[scored])
                 if y.ndim == 2:
                     self._score_each(y[scored], forecast[scored])
             self.rows += end - start
@@ -432,8 +430,7 @@ class Evaluation:
         if not self._each:
             self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
         for place, scores in enumerate(self._each):
-            one, targets = forecast.output(place), np.ascontiguousarray(y[:, place])
-            scores.add(targets, one, scores.losses(targets, one))
+            scores.add(np.ascontiguousarray(y[:, place]), forecast.output(place))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -459,6 +456,11 @@ class Evaluation:
         name = self.trace.metric.name
         return describe_repeating(name, self.metrics, self.trace.baselines, late)
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on the baselines, if one is better or as good as the model."""
+        return [text for text in (describe_leads(self.worse), self.carried_by_past_labels) if text]
+
     def plot(self) -> Charts:
         """Return charts of the run so far, which a notebook shows.
 
@@ -474,21 +476,11 @@ class Evaluation:
         """Return the metrics as an HTML table, for a notebook."""
         if self.trace is None or self.rows == self.unpredicted:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
-        recent, baselines = self.recent, self.trace.baselines
-        rows = "".join(
-            f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
-            + "".join(
-                f"<td>{number(theirs[name]) if name in theirs else ''}</td>"
-                for theirs in baselines.values()
-            )
-            + "</tr>"
-            for name, value in self.metrics.items()
-        )
-        titles = ["", "all rows", "recent", *baselines]
-        head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
+        from pronk.evaluate.tables import metrics_table
+
         alarms = ", ".join(f"{alarm.row:,}" for alarm in self.trace.alarms) or "none"
         count = describe_rows(self.rows, self.unpredicted)
-        return f"<table>{head}{rows}</table><p>{count}, drift alarms at rows: {alarms}</p>"
+        return metrics_table(self, f"{count}, drift alarms at rows: {alarms}")._repr_html_()
 
     def record(self) -> Record:
         """Return the current state, with the predictions since the last record."""

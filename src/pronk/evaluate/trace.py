@@ -274,7 +274,7 @@ class Trace(Stateful):
         late = max(0, known - blind)
         for scores, own in ((self.baseline_scores, average), (self.repeat_scores, last)):
             if late < len(y):
-                scores.add(y[late:], own[late:], scores.losses(y[late:], own[late:]))
+                scores.add(y[late:], own[late:])
         values = [self.metric.rows(y, one.values) for one in (forecast, average, last)]
         for theirs in values[1:]:
             theirs[:late] = values[0][:late]

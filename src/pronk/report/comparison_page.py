@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from pronk.evaluate.formatting import (
     size,
 )
 from pronk.evaluate.metrics import TITLES
+from pronk.evaluate.tables import Cell, Table, TableRow
 from pronk.report.charts import charts, trade_off
-from pronk.report.page import Cell, Table, TableRow, render
+from pronk.report.page import render
 
 # -- settings --------------------------------------------------------------------------------------
 
@@ -100,29 +101,25 @@ def main_table(results: Results) -> Table:
         "memory",
         "runs",
     ]
-    best = [
-        *(min(_means(one.metrics[name] for one in results.summaries)) for name in metrics),
-        min(_means(one.recent[metrics[0]] for one in results.summaries)),
-        min(_means(one.microseconds_per_row for one in results.summaries)),
-    ]
+
+    def compared(one: Summary) -> list[OverRuns]:
+        metrics_ = [one.metrics[name] for name in metrics]
+        return [*metrics_, one.recent[metrics[0]], one.microseconds_per_row]
+
+    means = [[values.mean for values in compared(one)] for one in results.summaries]
+    best = [min(column) for column in zip(*means, strict=True)]
     rows = []
     for i, one in enumerate(results.everyone):
         is_baseline = one in results.baselines
-        time = one.microseconds_per_row
-        shown = [
-            *((values, pm(values)) for values in map(one.metrics.__getitem__, metrics)),
-            (one.recent[metrics[0]], pm(one.recent[metrics[0]])),
-            (time, microseconds(time.mean, time.deviation)),
+        *losses, time = compared(one)
+        texts = [*map(pm, losses), microseconds(time.mean, time.deviation)]
+        texts += [
+            f"{one.size.mean:,.0f}" if one.size else "–",
+            size(round(one.memory.mean)),
+            str(one.runs),
         ]
-        cells = [
-            Cell(text, not is_baseline and values.mean <= least)
-            for (values, text), least in zip(shown, best, strict=True)
-        ]
-        cells += [
-            Cell(f"{one.size.mean:,.0f}" if one.size else "–"),
-            Cell(size(round(one.memory.mean))),
-            Cell(str(one.runs)),
-        ]
+        leading = {j for j, values in enumerate(compared(one)) if best and values.mean <= best[j]}
+        cells = [Cell(text, not is_baseline and j in leading) for j, text in enumerate(texts)]
         rows.append(TableRow(one.label, cells, Style.of(i, is_baseline), is_baseline))
     several = any(one.runs > 1 for one in results.everyone)
     caption = (
@@ -157,10 +154,6 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
 
 def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
     return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
-
-
-def _means(several: Iterable[OverRuns]) -> list[float]:
-    return [values.mean for values in several] or [float("-inf")]
 
 
 def pm(values: OverRuns) -> str:
