@@ -146,7 +146,8 @@ def test_another_file_or_setting_is_another_job(file):
     limited = replace(base.reading, limit=10)
     unscaled = Preparing(scale="none")
     for change in (
-        {"order": "random"}, {"preparing": unscaled}, {"reading": limited}, {"digest": "x"}
+        {"order": "random"}, {"preparing": unscaled}, {"reading": limited}, {"digest": "x"},
+        {"preparing": Preparing(slots=5)},
     ):  # fmt: skip
         other = Comparison(**{**vars(base), **change})
         assert {job.key for job in other.jobs()}.isdisjoint(job.key for job in base.jobs())

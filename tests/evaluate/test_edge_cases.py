@@ -11,7 +11,6 @@ from pronk.evaluate.fields import checked_column, figure
 from pronk.evaluate.metrics import Counts, get_metrics
 from pronk.evaluate.models import Forecast
 from pronk.evaluate.pictures import LABELS, pictures
-from pronk.evaluate.progressive import gather
 from pronk.evaluate.trace import SEGMENTS, SHORTEST, ModelHistory
 
 
@@ -76,16 +75,6 @@ def test_what_is_refused():
         checked_column([1, 2**200, 1.5, "x" * 3], "labels")
     with pytest.raises(StateError, match="seconds is out of range"):
         figure(10**400, "seconds")
-
-
-def test_short_blocks_are_joined():
-    blocks = [(np.full((n, 1), float(n)), np.full(n, float(n))) for n in (2, 3, 4, 1, 1)]
-    joined = list(gather(blocks, 5))
-    assert [len(y) for _, y in joined] == [5, 5, 1]
-    given = np.concatenate([y for _, y in blocks])
-    assert np.array_equal(np.concatenate([y for _, y in joined]), given)
-    others = [(["a"], np.zeros(1)), *blocks[:1], (np.zeros((1, 2)), np.zeros(1))]
-    assert [len(y) for _, y in gather(others, 5)] == [1, 2, 1]
 
 
 def test_small_things():

@@ -10,7 +10,7 @@ import pronk
 from pronk.data import drifting
 from pronk.estimators import files
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
-from pronk.evaluate.evaluation import first_pieces
+from pronk.evaluate.evaluation import pieces
 from pronk.evaluate.metrics import METRICS, get_metrics
 from pronk.evaluate.pictures import pictures
 
@@ -438,7 +438,8 @@ def test_early_rows_are_cut_at_places_of_the_stream():
         done, found = 0, []
         for length in lengths:
             block = slice(done, done + length)
-            for piece, targets, weights in first_pieces(X[block], y[block], y[block], done):
+            given = pieces(X[block], y[block], 9000, y[block], done)
+            for piece, targets, weights in given:
                 assert len(piece) == len(targets) == len(weights)
                 done += len(piece)
                 found.append(done)

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pronk.data import Preparing, Reading
+from pronk.data import Reading
 from pronk.evaluate.comparison import ComparedLearner, Comparison, results
 from pronk.evaluate.drawing import Style
 from pronk.evaluate.formatting import mean_and_deviation, microseconds
@@ -124,15 +124,11 @@ def test_settings_show_how_rows_were_prepared(found):
     from pronk.report.comparison_page import settings
 
     chosen = replace(
-        found.comparison, unlabelled=7, preparing=Preparing(encoding="hash", slots=5),
-        reading=replace(
-            found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="error",
-            header=False, query="select 1",
-        ),
+        found.comparison, unlabelled=7,
         learners=[ComparedLearner("online-kernel", "online-kernel", {}, "none")],
     )  # fmt: skip
     settings = " ".join(settings(replace(found, comparison=chosen)).values())
-    for text in ("7 without a label", "5 slots each", "minmax; none for online-kernel"):
+    for text in ("7 without a label", "minmax; none for online-kernel"):
         assert text in settings
 
 

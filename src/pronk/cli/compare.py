@@ -36,12 +36,12 @@ from pronk.evaluate.comparison import (
 from pronk.evaluate.comparison_run import (
     RunError,
     inspect,
-    labelled,
     prepare,
-    weights_for,
+    warm_up,
 )
+from pronk.evaluate.formatting import count
 from pronk.evaluate.study import run
-from pronk.report.comparison_page import main_table, write_report
+from pronk.report.comparison_page import describe, main_table, write_report
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
     with results_folder(folder):
         store = open_store(folder / RECORDS, options.fresh)
     if store.damaged:
-        lines = "1 line" if store.damaged == 1 else f"{store.damaged} lines"
+        lines = count(store.damaged, "line")
         screen.note(f"{lines} of {folder / RECORDS} cannot be read; its runs are repeated")
     _run(comparison, store, options.workers, folder, console)
     done = results(comparison, store)
@@ -223,18 +223,13 @@ def _check_weight(comparison: Comparison, stream: FileStream) -> None:
 
 def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
     """Learn some rows with each learner, to find invalid parameters and to compile."""
-    X, y, weights = labelled(*stream.head(64)[:3])
-    if not len(y):
-        return
     with console.status("") as status:
         for one in comparison.learners:
             status.update(f"compiling {one.label}, once per environment")
             learner = one.build(stream.task, 0)
             model = prepare(learner, one.scale or comparison.scale, stream, comparison.view)
-            used = weights_for(model, weights)
-            more = {} if used is None else {"sample_weight": used}
             try:
-                model.predict_then_learn(X, y, **more)
+                warm_up(model, stream, single=0)
             except (InvalidParameterError, ValueError) as error:
                 raise CommandError(f"--param: {one.label}: {error}") from None
 
@@ -300,19 +295,10 @@ def _print(found: Results) -> None:
     """Print the table."""
     comparison, console = found.comparison, screen.output()
     inferred = f" (inferred from {comparison.reason})" if comparison.reason else ""
-    runs = "1 run" if comparison.runs == 1 else f"{comparison.runs} runs"
-    order = "in the given order" if comparison.order == "given" else "each in its own random order"
-    without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
-    blind = f", the first {found.unpredicted:,} not scored" if found.unpredicted else ""
     title = f"{Path(comparison.file).name}, target {comparison.target}"
     console.print(title, style="bold", markup=False)
-    console.print(
-        f"{comparison.task}{inferred}; {comparison.rows:,} rows of {len(comparison.columns)} "
-        f"columns{without}{blind}; {runs}, {order}\n",
-        markup=False,
-    )
-    columns = len(main_table(found).header)
-    hidden = (columns - 5, columns - 1)  # the last rows and the runs, for narrow screens
+    console.print(f"{comparison.task}{inferred}; {describe(found)}\n", markup=False)
+    hidden = (f"last {comparison.window:,} rows", "runs")  # for narrow screens
     console.print(screen.table(main_table(found), hidden))
     console.print()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pronk.cli import screen
-from pronk.cli.models import learned_inputs
+from pronk.cli.inputs import learned_inputs
 from pronk.cli.scale_out import KeyedRun
 from pronk.data import Prepared
 from pronk.estimators.files import CHECKPOINT, load, read_header
@@ -37,7 +37,7 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
         found["checkpoint"] = {
             "rows": tree["rows"],
             "finished": tree["finished"],
-            "settings": {k: v for k, v in tree["settings"].items() if k != "input"},
+            "settings": tree["settings"],
         }
     if found["kind"] == "model" or header["state"]["model"] is not None:
         found["model"] = _describe(load(path))
@@ -54,25 +54,15 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
 def _describe_folder(path: Path) -> dict[str, Any]:
     """Describe the models of `pronk run --by`: their number, metrics and common settings."""
     run = KeyedRun.load(path)
-    keyed, how = run.keyed, run.preparing
-    names = getattr(keyed, "feature_names_in_", None)
-    training_record = run.__dict__.get("training_record_") or {}
     model = {
-        "class": type(run.learner).__name__,
-        "by": keyed.by,
-        "keys": len(keyed),
-        "rows": int(keyed.n_seen_),
-        "metrics": keyed.metrics(),
-        "target": training_record.get("target"),
-        "learned": [one.to_dict() for one in learned_inputs(training_record)],
-        "columns": keyed.n_features_in_,
-        "names": None if names is None else [str(name) for name in names],
-        "scale": how.scale,
-        "missing": keyed.missing,
-        "kinds": keyed.kinds_,
-        "params": {k: setting(v) for k, v in run.learner.get_params(deep=False).items()},
+        **_common(run, run.learner, prepared=True),
+        "by": run.by,
+        "keys": len(run.keyed),
+        "metrics": run.keyed.metrics(),
+        "target": (run.__dict__.get("training_record_") or {}).get("target"),
+        "scale": run.preparing.scale,
     }
-    keyed.close()
+    run.keyed.close()
     files = [file for file in path.iterdir() if file.is_file()]
     return {
         "file": str(path),
@@ -86,20 +76,11 @@ def _describe_folder(path: Path) -> dict[str, Any]:
 def _describe(model: Any) -> dict[str, Any]:
     around = isinstance(model, Prepared)
     learner = model.learner_ if around else model
-    names = getattr(model, "feature_names_in_", None)
-    training_record = model.__dict__.get("training_record_") or {}
-    described: dict[str, Any] = {
-        "class": type(learner).__name__,
-        "rows": int(model.n_seen_),
-        "learned": [one.to_dict() for one in learned_inputs(training_record)],
-        "columns": int(model.n_features_in_),
-        "names": None if names is None else [str(name) for name in names],
+    described = {
+        **_common(model, learner, prepared=around),
         "points": int(model.size_),
         "memory": held_bytes(model),
         "scale": model.scaling_ if around else "none",
-        "missing": model.missing if around else "error",
-        "kinds": model.kinds_ if around else ["number"] * int(model.n_features_in_),
-        "params": {k: setting(v) for k, v in learner.get_params(deep=False).items()},
     }
     kinds = enumerate(described["kinds"])
     described["categorical"] = [i for i, kind in kinds if kind == "category"]
@@ -110,6 +91,22 @@ def _describe(model: Any) -> dict[str, Any]:
     except (ValueError, AttributeError):
         described["certificate"] = None  # the learner does not track its regret
     return described
+
+
+def _common(model: Any, learner: Any, *, prepared: bool) -> dict[str, Any]:
+    """Return what a single model and models by key have; ``prepared`` ones prepare columns."""
+    columns, names = int(model.n_features_in_), getattr(model, "feature_names_in_", None)
+    training_record = model.__dict__.get("training_record_") or {}
+    return {
+        "class": type(learner).__name__,
+        "rows": int(model.n_seen_),
+        "learned": [one.to_dict() for one in learned_inputs(training_record)],
+        "columns": columns,
+        "names": None if names is None else [str(name) for name in names],
+        "missing": model.missing if prepared else "error",
+        "kinds": model.kinds_ if prepared else ["number"] * columns,
+        "params": {k: setting(v) for k, v in learner.get_params(deep=False).items()},
+    }
 
 
 def _print(found: dict[str, Any]) -> None:

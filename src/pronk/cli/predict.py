@@ -75,7 +75,7 @@ def predict_file(
     with ExitStack() as stack:
         if isinstance(model, KeyedRun):
             stack.callback(model.abandon)
-        written: PredictionsFile | StandardOutput | None = None
+        written: PredictionsFile | None = None
         for X, y, _, kept, *_ in _blocks(stream, path):
             if written is None:  # the first rows could be read
                 if output is None:
@@ -83,7 +83,7 @@ def predict_file(
                 else:
                     written = PredictionsFile(output, layout, option="--output")
                 stack.enter_context(written)
-                written.start()
+                written.begin()
             if isinstance(model, KeyedRun):
                 X = model.with_keys(X, kept)
             forecast = adapter.predict(X)

@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
 
 
-def check_parallel(job: RunOptions) -> None:
-    """Raise if options exclude each other."""
-    split = job.workers is not None
-    if split and job.delay:
-        raise CommandError("--workers excludes --delay: a pass with late labels is not split")
-    if job.by is not None and job.checkpoint is not None:
-        raise CommandError(
-            "--checkpoint excludes --by, which keeps its models in the folder of --save"
-        )
-    keyed = job.by is not None
-    if job.reading.weight is not None and split and keyed:
-        raise CommandError("--weight: sample weights are not supported with --by and --workers")
-    if job.reading.time is not None and split:
-        raise CommandError("--time excludes --workers: a pass with times is not split")
-    given = {"--interval": job.interval, "--quantiles": job.quantiles}
-    if keyed and split and (named := [name for name in given if given[name] is not None]):
-        raise CommandError(f"{named[0]} with --by excludes --workers: leave one of them out")
-
-
 def local_workers(workers: int | None, cluster: str | None) -> int | None:
     """Return the workers of a run: ``--cluster local:N`` is ``--workers N``."""
     if cluster is None:
@@ -112,6 +93,10 @@ def key_errors(by: str | None) -> Iterator[None]:
         if by is None or error.column != by or error.argument not in ("drop", "keep"):
             raise
         raise error.changed(argument="by") from None
+
+
+#: Attributes of the keyed models that a `KeyedRun` has too.
+_DELEGATED = ("feature_names_in_", "n_features_in_", "kinds_", "orders_", "missing", "n_seen_")
 
 
 class KeyedRun:
@@ -230,21 +215,10 @@ class KeyedRun:
 
     # Columns and their preparation, as for a single model.
 
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        return self.keyed.feature_names_in_
-
-    @property
-    def kinds_(self) -> list[str]:
-        return self.keyed.kinds_
-
-    @property
-    def orders_(self) -> list[str]:
-        return self.keyed.orders_
-
-    @property
-    def missing(self) -> str:
-        return self.keyed.missing
+    def __getattr__(self, name: str) -> Any:
+        if name in _DELEGATED:
+            return getattr(self.keyed, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
     def preparing(self) -> Preparing:
@@ -253,11 +227,6 @@ class KeyedRun:
         if not isinstance(how, Prepared):
             return Preparing("none", scale_target="none")
         return Preparing(how.scaling_, how.encoding, how.slots, how.scale_target)
-
-    @property
-    def n_seen_(self) -> int:
-        """Rows learned so far, by all keys."""
-        return self.keyed.n_seen_
 
     @property
     def target_scaled_(self) -> bool:

@@ -53,13 +53,13 @@ def note(text: str, console: Console | None = None) -> None:
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
 
 
-def table(found: Table, hidden: Container[int] = ()) -> Any:
-    """Return a table for a console, without some of its columns."""
+def table(found: Table, hidden: Container[str] = ()) -> Any:
+    """Return a table for a console, without the columns of some titles."""
     from rich.table import Table
     from rich.text import Text
 
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    columns = [i for i in range(len(found.header)) if i not in hidden]
+    columns = [i for i, title in enumerate(found.header) if title not in hidden]
     for i in columns:
         title = Text(visible(found.header[i]))
         shown.add_column(title, justify="right" if i else "left", overflow="fold")

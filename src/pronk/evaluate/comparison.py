@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -112,18 +112,10 @@ class Comparison:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The file and how its rows are read and prepared, for `open_stream` and `prepare`.
-
-        Defaults are left out, so that an option added later does not change existing keys.
-        """
-        preparing = self.preparing.chosen()
-        preparing.pop("scale", None)  # it is a setting of each learner
-        preparing.pop("scale_target", None)
-        usual: dict[str, Any] = {"drop": [], "limit": None, "delimiter": None}
-        view = {**usual, **self.reading.chosen(), "digest": self.digest}
-        if self.task == "regression":  # always: earlier results learned y as it is
-            view["scale_target"] = self.preparing.scale_target
-        return {**view, **preparing} if self.reading.categorical else view
+        """The file and how its rows are read and prepared, for `open_stream` and `prepare`."""
+        preparing = asdict(self.preparing)
+        del preparing["scale"]  # it is a setting of each learner
+        return {**asdict(self.reading), **preparing, "digest": self.digest}
 
     def jobs(self) -> list[Job]:
         """Return all runs by seed, so that an interrupted comparison has runs of all learners."""
@@ -141,7 +133,6 @@ class Comparison:
                     "scale": compared.scale or self.scale,
                     "rows": self.rows,
                     "window": self.window,
-                    "scored": "from the first label on",  # earlier results scored every row
                 }
                 seed = self.seed + run
                 jobs.append(Job(compared.label, self.group, one_run, seed, settings, self.view))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -30,7 +30,7 @@ from pronk.core.state import checked_count, load_part, require
 from pronk.estimators.inputs import TimedWeights
 from pronk.evaluate.baselines import Lead, describe_repeating, leads
 from pronk.evaluate.drawing import Charts
-from pronk.evaluate.fields import figure
+from pronk.evaluate.fields import checked_column, doubles, figure
 from pronk.evaluate.formatting import describe_rows
 from pronk.evaluate.metrics import DEFAULTS, Scores, describe_leads, get_scores
 from pronk.evaluate.models import (
@@ -38,7 +38,6 @@ from pronk.evaluate.models import (
     Forecast,
     Weights,
     adapt,
-    column,
     held_bytes,
     joined,
     labels_learned,
@@ -55,8 +54,10 @@ PIECE = 4096
 EARLY = 256
 #: Most rows of a chunk where labels are held back.
 LONGEST_CHUNK = 64
-_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
-_FIELDS |= {"waiting"}
+#: Rows that wait for labels: X, y, forecast, and weights or None.
+Block = tuple[Any, NDArray[Any], Forecast, Weights]
+_FIELDS = {"rows", "unlabelled", "unpredicted", "blind", "seconds", "untimed", "recorded", "labels"}
+_FIELDS |= {"scores", "trace", "waiting"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,8 @@ class Evaluation:
         self._each: list[Scores] = []  # of several targets
         self._part: Scores | None = None  # of the rows since `begin_part`
         self._part_rows = 0
-        # x, y, forecast, weight
-        #: Rows, labels, forecasts, and weights or pairs of a weight and a time.
-        self._waiting: deque[tuple[Any, Any, Forecast, Any]] = deque()
+        self._waiting: deque[Block] = deque()
+        self._waiting_rows = 0
         self._kept: list[tuple[NDArray[Any], Forecast]] = []
         self._recorded = 0
         self._memory: int | None = None  # None: the model has changed since it was measured
@@ -200,12 +200,9 @@ class Evaluation:
         records = []
         done = self.rows + self.unlabelled
         watched = self._short_first and self._traced and not self._held_back
-        blocks = first_pieces(X, y, weights, done) if watched else [(X, y, weights)]
         given = weights if given is None else given
         learned, start = np.ones(len(y), bool) if given is None else learned_rows(given), 0
-        for piece, targets, own in chain.from_iterable(
-            pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
-        ):
+        for piece, targets, own in pieces(X, y, self.piece, weights, done if watched else PIECE):
             missing = without_label(targets)
             flags, start = learned[start : start + len(targets)], start + len(targets)
             if self._held_back:
@@ -265,68 +262,61 @@ class Evaluation:
     def _feed_delayed(
         self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
     ) -> list[Record]:
-        began = perf_counter()
-        arrived = self._delayed(adapter, X, y, weights)
-        self.seconds += perf_counter() - began
-        self._memory = None
-        return self._score_mixed(arrived)
-
-    def _delayed(
-        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
-    ) -> list[tuple[Any, Forecast]]:
         """Predict the rows of each chunk, then learn the rows whose labels have arrived.
 
         Chunks are counted from the start of the stream. A chunk has one row, or as many as an
         eighth of the delay: a row is then predicted as if its labels were later by up to an eighth.
         """
-        arrived: list[tuple[Any, Forecast]] = []
+        began = perf_counter()
+        arrived: list[Block] = []
         start, chunk = 0, chunk_rows(self._held_back)
+        done = self.rows + self.unlabelled + self._waiting_rows
         while start < len(y):
-            done = self.rows + self.unlabelled + len(arrived) + len(self._waiting)
-            stop = min(len(y), start + chunk - done % chunk)
-            predicted = adapter.predict(X[start:stop]).widened(_outputs(y))
-            self._count_blind(np.zeros(stop - start, bool))
-            for i in range(start, stop):
-                weight = None if weights is None else weights[i].tolist()
-                forecast = predicted[i - start : i - start + 1]
-                self._waiting.append((X[i : i + 1], y[i], forecast, weight))
-            if (done + stop - start) % chunk == 0:
-                arrived += self._learn_arrived(adapter)
-            start = stop
+            rows = slice(start, min(len(y), start + chunk - done % chunk))
+            forecast = adapter.predict(X[rows]).widened(_outputs(y))
+            self._waiting.append((X[rows], y[rows], forecast, part(weights, rows)))
+            self._count_blind(np.zeros(len(forecast), bool))
+            self._waiting_rows += len(forecast)
+            done += len(forecast)
+            if done % chunk == 0:
+                arrived += self._learn_arrived(adapter, self._held_back)
+            start = rows.stop
+        self.seconds += perf_counter() - began
+        self._memory = None
+        return self._score_arrived(arrived)
+
+    def _learn_arrived(self, adapter: Adapter, keep: int) -> list[Block]:
+        """Learn the rows that wait, except for the last ``keep``, and return them."""
+        arrived: list[Block] = []
+        while (count := self._waiting_rows - keep) > 0:
+            block = self._waiting.popleft()
+            if len(block[1]) > count:
+                self._waiting.appendleft(_rows(block, slice(count, None)))
+                block = _rows(block, slice(count))
+            self._waiting_rows -= len(block[1])
+            arrived.append(block)
+        if len(arrived) > 1 and all(isinstance(block[0], np.ndarray) for block in arrived):
+            arrived = [_together(arrived)]
+        for X, y, _, weights in arrived:
+            missing = without_label(y)
+            known = np.zeros(len(y), bool) if missing is None else missing
+            for rows, unlabelled in labelled_runs(known):
+                if not unlabelled:
+                    given = part(weights, rows)
+                    adapter.learn(X[rows], without_gaps(y[rows]), given)
+                    learned = np.ones(len(y[rows])) if given is None else given
+                    self._learned += int(np.count_nonzero(learned_rows(learned)))
         return arrived
-
-    def _learn_arrived(self, adapter: Adapter) -> list[tuple[Any, Forecast]]:
-        """Learn the rows that have waited for long enough; return their labels and forecasts."""
-        count = max(0, len(self._waiting) - self._held_back)
-        rows = [self._waiting.popleft() for _ in range(count)]
-        known = [row for row in rows if without_label(column([row[1]])) is None]
-        self._learned += sum(_counts(weight) for *_, weight in known)
-        if known and all(isinstance(row[0], np.ndarray) for row in known):
-            given = _weights([row[3] for row in known])
-            X = np.concatenate([row[0] for row in known])
-            adapter.learn(X, column([row[1] for row in known]), given)
-        else:
-            for x, target, _, weight in known:
-                self._learn_one(adapter, x, target, weight)
-        return [(target, forecast) for _, target, forecast, _ in rows]
-
-    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: Any) -> None:
-        y = column([target])
-        if without_label(y) is None:
-            adapter.learn(x, y, _weights([weight]))
 
     def finish(self) -> Record | None:
         """Score the rows that wait for labels; return the last record, if there is a new one."""
         if self._waiting and self._adapter is not None:
-            rest = list(self._waiting)
-            self._waiting.clear()
             began = perf_counter()
-            for x, target, _, weight in rest:
-                self._learn_one(self._adapter, x, target, weight)
+            rest = self._learn_arrived(self._adapter, 0)
             self.seconds += perf_counter() - began
             self._memory = None
             self.every = None  # one record for the rest
-            self._score_mixed([(target, forecast) for _, target, forecast, _ in rest])
+            self._score_arrived(rest)
         if not self.rows:
             what = "has no row with a label" if self.unlabelled else "has no rows"
             raise ValueError(f"the stream {what}")
@@ -378,12 +368,12 @@ class Evaluation:
         if self._keep_forecasts:
             self._kept.append((y, forecast))
 
-    def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
-        """Score rows that arrived one by one; some may have no label."""
+    def _score_arrived(self, arrived: Sequence[Block]) -> list[Record]:
+        """Score rows whose labels have arrived; some may have no label."""
         if not arrived:
             return []
-        targets, forecasts = zip(*arrived, strict=True)
-        y, forecast = column(targets), joined(forecasts)
+        y = np.concatenate([block[1] for block in arrived])
+        forecast = joined([block[2] for block in arrived])
         missing = without_label(y)
         if missing is None:
             return self._score(y, forecast)
@@ -523,8 +513,8 @@ class Evaluation:
         if self._kept:
             raise ValueError("there are predictions that are in no record: call record() first")
         waiting = [
-            [np.asarray(x), y, forecast.to_state(), *([] if weight is None else [weight])]
-            for x, y, forecast, weight in self._waiting
+            [np.asarray(X), y.tolist(), forecast.to_state(), weights]
+            for X, y, forecast, weights in self._waiting
         ]
         return {
             "rows": self.rows,
@@ -550,9 +540,8 @@ class Evaluation:
         require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
         self.rows = checked_count(state["rows"], "rows")
         self.unlabelled = checked_count(state["unlabelled"], "unlabelled")
-        # Earlier versions scored every row.
-        self.unpredicted = checked_count(state.get("unpredicted", 0), "unpredicted", 0, self.rows)
-        self._blind = checked_count(state.get("blind", 0), "blind", self.unpredicted)
+        self.unpredicted = checked_count(state["unpredicted"], "unpredicted", 0, self.rows)
+        self._blind = checked_count(state["blind"], "blind", self.unpredicted)
         self._recorded = checked_count(state["recorded"], "recorded")
         self._untimed = checked_count(state["untimed"], "untimed", 0, self.rows + self.unlabelled)
         self.seconds = figure(state["seconds"], "seconds")
@@ -574,8 +563,9 @@ class Evaluation:
             self._restore_part(state["part"])
         require(isinstance(state["waiting"], list), "waiting is not a list")
         most = self._held_back + chunk_rows(self._held_back) - 1
-        require(len(state["waiting"]) <= most, "more rows wait than delay allows")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
+        self._waiting_rows = sum(len(block[1]) for block in self._waiting)
+        require(self._waiting_rows <= most, "more rows wait than delay allows")
 
     def _part_state(self) -> dict[str, Any]:
         if self._part is None:
@@ -600,32 +590,35 @@ class Evaluation:
             scores.check_restored(False)
 
 
-def _counts(weight: Any) -> bool:
-    """Return whether a row of this weight, or weight and time, is learned."""
-    return weight is None or (weight[0] if isinstance(weight, list) else weight) > 0.0
+def _rows(block: Block, rows: slice) -> Block:
+    X, y, forecast, weights = block
+    return X[rows], y[rows], forecast[rows], part(weights, rows)
 
 
-def _weights(given: list[Any]) -> Weights:
-    """Return weights, or weights and times, of rows that have waited as one array."""
-    if given[0] is None:
-        return None
-    held = np.array(given, dtype=np.float64)
-    return held if held.ndim == 1 else held.view(TimedWeights)
+def _together(blocks: Sequence[Block]) -> Block:
+    """Return several blocks of arrays as one."""
+    X, y, forecasts, weights = zip(*blocks, strict=True)
+    given = None if weights[0] is None else np.concatenate(weights)
+    return np.concatenate(X), np.concatenate(y), joined(forecasts), given
 
 
-def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, Any]:
-    """Read a row that waits for its label from a file."""
-    require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
-    x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
-    good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind == "f" and len(x) == 1
-    require(good and len(forecast) == 1, "waiting has no rows")
-    simple = y is None or isinstance(y, str | int | float)
-    require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
-    weight = entry[3] if len(entry) == 4 else None
-    if isinstance(weight, list):
-        require(len(weight) == 2, "waiting has other weights")
-        return x, y, forecast, [figure(value, "waiting") for value in weight]
-    return x, y, forecast, None if weight is None else figure(weight, "waiting")
+def _checked_waiting(entry: Any) -> Block:
+    """Read rows that wait for their labels from a file."""
+    require(isinstance(entry, list) and len(entry) == 4, "waiting has no rows")
+    X, y, forecast, weights = entry
+    X, y, forecast = (
+        doubles(X, "waiting", least=2, most=2),
+        checked_column(y, "waiting"),
+        Forecast.from_state(forecast),
+    )
+    require(len(X) == len(y) == len(forecast) > 0, "waiting has other rows")
+    if weights is not None:
+        weights = doubles(weights, "waiting", least=1, most=2)
+        require(len(weights) == len(y), "waiting has other weights")
+        if weights.ndim == 2:
+            require(weights.shape[1] == 2, "waiting has other weights")
+            weights = weights.view(TimedWeights)
+    return X, y, forecast, weights
 
 
 def chunk_rows(delay: int) -> int:
@@ -644,33 +637,24 @@ def _outputs(y: NDArray[Any]) -> int | None:
 
 
 def pieces(
-    X: Any, y: NDArray[Any], length: int = PIECE, weights: NDArray[np.float64] | None = None
-) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
-    """Yield a block, in pieces if it is long and X is an array or a sparse matrix."""
-    if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
+    X: Any, y: NDArray[Any], length: int = PIECE, weights: Weights = None, done: int = PIECE
+) -> Iterator[tuple[Any, NDArray[Any], Weights]]:
+    """Yield a block after ``done`` rows, in pieces if it is long and X is an array or sparse.
+
+    The first 4,096 rows of a stream are cut at every 256th: charts of short streams then have
+    several points for what is measured between blocks.
+    """
+    if not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
         yield X, y, weights
         return
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label per row")
-    for start in range(0, len(y), length):
-        rows = slice(start, start + length)
-        yield X[rows], y[rows], part(weights, rows)
-
-
-def first_pieces(
-    X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None, done: int
-) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
-    """Yield a block after ``done`` rows, cut at every 256th of the first 4,096 rows of the stream.
-
-    Charts of short streams then have several points for what is measured between blocks.
-    """
-    arrays = isinstance(X, np.ndarray) and len(y) == len(X)
-    if done >= PIECE or not arrays or len(y) <= EARLY - done % EARLY:
+    early = max(0, min(len(y), PIECE - done))
+    ends = {0, *range(EARLY - done % EARLY, early, EARLY), *range(early, len(y), length), len(y)}
+    if len(ends) <= 2:
         yield X, y, weights
         return
-    first = EARLY - done % EARLY
-    ends = [*range(first, min(len(y), PIECE - done), EARLY), min(len(y), PIECE - done), len(y)]
-    for start, end in pairwise(sorted({0, *ends})):
+    for start, end in pairwise(sorted(ends)):
         rows = slice(start, end)
         yield X[rows], y[rows], part(weights, rows)
 

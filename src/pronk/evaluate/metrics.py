@@ -45,7 +45,6 @@ from numpy.typing import NDArray
 from pronk.aggregate.calibration import ends_of
 from pronk.core.checks import did_you_mean
 from pronk.core.state import (
-    MOST,
     Count,
     Numbers,
     Parts,
@@ -60,6 +59,7 @@ from pronk.evaluate.fields import (
     Items,
     LabelList,
     Reals,
+    Tally,
     Values,
     checked_column,
 )
@@ -353,24 +353,13 @@ class LogLoss(Stateful):
     STATE = (
         Values("sums", (2,), "sums"),
         Count("rows", "rows"),
-        LabelList("labels", "_labels"),
-        Numbers("first", ("labels",), "_places", whole=True, low=0),
+        Tally("first", "first"),
     )
 
-    @property
-    def _labels(self) -> list[Any]:
-        return list(self.first)
-
-    @property
-    def _places(self) -> NDArray[np.int64]:
-        return np.array(list(self.first.values()), dtype=np.int64)
-
-    def _assign(self, values: dict[str, Any]) -> None:
-        places = values["first"].tolist()
-        good = all(place < values["rows"] for place in places) and len(set(places)) == len(places)
+    def _restored(self, sizes: Sizes) -> None:
+        places = list(self.first.values())
+        good = all(place < self.rows for place in places) and len(set(places)) == len(places)
         require(good, "first does not have one row per label")
-        self.sums, self.rows = values["sums"], values["rows"]
-        self.first = dict(zip(values["labels"], places, strict=True))
 
 
 def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
@@ -673,25 +662,11 @@ class MedianError(Stateful):
                 return 2.0 * RATIO**place / (RATIO + 1.0)
         raise AssertionError("a rank beyond all rows")
 
-    STATE = (
-        Count("zeros", "zeros"),
-        Numbers("places", ("bins",), whole=True, low=-FARTHEST, high=FARTHEST),
-        Numbers("counts", ("bins",), "_times", whole=True, low=0, high=MOST),
-    )
+    STATE = (Count("zeros", "zeros"), Tally("counts", "counts"))
 
-    @property
-    def _places(self) -> NDArray[np.int64]:
-        return np.array(list(self.counts), dtype=np.int64)
-
-    @property
-    def _times(self) -> NDArray[np.int64]:
-        return np.array(list(self.counts.values()), dtype=np.int64)
-
-    def _assign(self, values: dict[str, Any]) -> None:
-        places = values["places"].tolist()
-        require(len(set(places)) == len(places), "places are not distinct")
-        self.zeros = values["zeros"]
-        self.counts = dict(zip(places, values["counts"].tolist(), strict=True))
+    def _restored(self, sizes: Sizes) -> None:
+        good = all(type(place) is int and abs(place) <= FARTHEST for place in self.counts)
+        require(good, "counts are of other bins")
 
 
 def absolute_errors(y: NDArray[Any], forecast: Forecast) -> Array:

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pronk.evaluate.evaluation import PIECE, Evaluation, Record, pieces
 from pronk.evaluate.formatting import Bar
@@ -77,8 +76,9 @@ def progressive(
         Predict quantiles at these levels, such as (0.1, 0.5, 0.9), with a regressor; they are in
         ``forecast`` of each record, and the metrics "pinball" and "crps" can be asked for.
     n_jobs : int, optional
-        Threads that share the pass, -1 for all cores; no bit depends on their number. Raises if
-        the pass of the learner cannot be split.
+        Threads that share the pass, -1 for all cores; no bit depends on their number. Blocks should
+        be long, because threads wait for each other at the end of each. Raises if the pass of the
+        learner cannot be split.
     progress : bool or "always", default False
         Show a progress bar with rows, loss and, if the length of the stream is known, the time
         left, on stderr: if it is a terminal, or always.
@@ -115,8 +115,6 @@ def progressive(
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
     bar = Bar(blocks, progress == "always") if progress else None
-    if parallel and not getattr(stream, "has_weights", False):
-        blocks = gather(blocks, piece)
     return _records(evaluation, blocks, bar, n_jobs)
 
 
@@ -140,29 +138,3 @@ def _records(
         last = evaluation.finish()
     if last is not None:
         yield last
-
-
-def gather(blocks: Any, length: int) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """Join short blocks to blocks of ``length`` rows and more, because workers wait for each other
-    at the end of each call. Only arrays are joined.
-    """
-    held: list[tuple[Any, NDArray[Any]]] = []
-    for X, y in blocks:
-        y = np.asarray(y)
-        joins = isinstance(X, np.ndarray)
-        if held and not (joins and X.shape[1:] == held[0][0].shape[1:]):
-            yield _joined(held)
-            held = []
-        held.append((X, y))
-        if not joins or sum(len(y) for _, y in held) >= long_piece(length, X.shape[1]):
-            yield _joined(held)
-            held = []
-    if held:
-        yield _joined(held)
-
-
-def _joined(held: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, NDArray[Any]]:
-    if len(held) == 1:
-        return held[0]
-    X, y = zip(*held, strict=True)
-    return np.concatenate(X), np.concatenate(y)

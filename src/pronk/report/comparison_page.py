@@ -36,8 +36,6 @@ def settings(results: Results) -> dict[str, str]:
         "task": comparison.task
         + (f", inferred from {comparison.reason}" if comparison.reason else ""),
         "columns": ", ".join(comparison.columns),
-        "left out": ", ".join(comparison.reading.drop) or "none",
-        **_categories(comparison),
         "rows": f"{comparison.rows:,}"
         + (" (limited)" if comparison.reading.limit else "")
         + (f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""),
@@ -54,19 +52,6 @@ def parameters(results: Results) -> dict[str, str]:
     return {_named(one): _params(one) for one in results.summaries}
 
 
-def _categories(comparison: Comparison) -> dict[str, str]:
-    """Return how categories and missing values were handled."""
-    settings = {}
-    reading, preparing = comparison.reading, comparison.preparing
-    if reading.categorical:
-        how = "by hash" if preparing.encoding == "hash" else "in order of appearance"
-        names = ", ".join(reading.categorical)
-        settings["categories"] = f"{names}; {preparing.slots} slots each, {how}"
-    if reading.missing == "mean":
-        settings["missing values"] = "replaced by the mean of the column so far"
-    return settings
-
-
 def _scaling(comparison: Comparison) -> str:
     own = [f"{one.scale} for {one.label}" for one in comparison.learners if one.scale]
     return "; ".join([comparison.scale, *own])
@@ -78,12 +63,7 @@ def _named(one: Summary) -> str:
 
 
 def _params(one: Summary) -> str:
-    own = {k: v for k, v in one.params.items() if not k.startswith("kernel__")}
-    nested = {k.partition("__")[2]: v for k, v in one.params.items() if k.startswith("kernel__")}
-    words = [f"{name}={value}" for name, value in own.items() if name != "kernel"]
-    kernel = str(own.get("kernel", "")).partition("(")[0].lower()
-    inside = ", ".join(f"{name}={value}" for name, value in nested.items())
-    return ", ".join([f"kernel={kernel}({inside})", *words])
+    return ", ".join(f"{k.removeprefix('kernel__')}={v}" for k, v in one.params.items())
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -164,6 +144,18 @@ def pm(values: OverRuns) -> str:
 # -- page ------------------------------------------------------------------------------------------
 
 
+def describe(results: Results) -> str:
+    """Describe the data and the runs."""
+    comparison = results.comparison
+    order = "in the given order" if comparison.order == "given" else "each in its own random order"
+    without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
+    return (
+        f"{count(len(comparison.columns), 'column')}; "
+        f"{describe_rows(comparison.rows, results.unpredicted)}{without}; "
+        f"{count(comparison.runs, 'run')}, {order}"
+    )
+
+
 def write_report(results: Results, path: Path, command: str = "") -> None:
     """Write the report atomically; an existing file is replaced."""
     write_atomically(path, html(results, command).encode())
@@ -175,15 +167,12 @@ def html(results: Results, command: str = "") -> str:
     labels = [one.label for one in results.everyone]
     figures = charts(results)
     figures.insert(2, trade_off(results))
-    order = "in the given order" if comparison.order == "given" else "each in its own random order"
     return render(
         "comparison.html",
         title=f"{Path(comparison.file).name}: {count(len(results.summaries), 'learner')} compared",
         task=comparison.task.capitalize(),
         target=comparison.target,
-        what=f"{count(len(comparison.columns), 'column')}; "
-        f"{describe_rows(comparison.rows, results.unpredicted)}; "
-        f"{count(comparison.runs, 'run')}, {order}",
+        what=describe(results),
         best=_best(results),
         missing=count(results.missing, "run") if results.missing else "",
         table=main_table(results),
