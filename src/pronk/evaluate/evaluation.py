@@ -598,7 +598,8 @@ def _rows(block: Block, rows: slice) -> Block:
 def _together(blocks: Sequence[Block]) -> Block:
     """Return several blocks of arrays as one."""
     X, y, forecasts, weights = zip(*blocks, strict=True)
-    given = None if weights[0] is None else np.concatenate(weights)
+    # Concatenation makes plain arrays of weights with times.
+    given = None if weights[0] is None else np.concatenate(weights).view(type(weights[0]))
     return np.concatenate(X), np.concatenate(y), joined(forecasts), given
 
 
