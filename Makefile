@@ -34,7 +34,7 @@ install: $(STAMP) ## create .venv and install pronk with its tools into it
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e ".[dev,docs,plot,river]" -c constraints.txt
+	$(BIN)/python -m pip install --quiet -e ".[dev,docs,river]" -c constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
@@ -68,7 +68,7 @@ oldest: ## run the tests with the oldest supported versions of all dependencies
 	test -x $(VENV)-oldest/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet packaging
 	$(VENV)-oldest/$(SCRIPTS)/python -m tools.oldest > $(VENV)-oldest/constraints.txt
-	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet -e ".[dask,data,papers,plot,river,serve,sql,test]" \
+	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet -e ".[data,papers,river,serve,sql,test]" \
 	    adbc-driver-sqlite -c $(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/$(SCRIPTS)/python $(WARMUP)
 	$(VENV)-oldest/$(SCRIPTS)/python $(PYTEST) $(FAST) tests

@@ -4,7 +4,7 @@
     python benchmarks/bench_default.py --seeds 2           the papers' sets, whole
     python benchmarks/bench_default.py --streams elec2     streams, whole
     python benchmarks/bench_default.py                     make the page again
-    .. --workers 2, or --cluster tcp://..                  runs side by side
+    .. --workers 2                                        runs side by side
 
 PRONK_DATA is the folder of the data sets; those that are not there are left out.
 
@@ -130,13 +130,12 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=600.0, help="CPU seconds of a peer's run")
     parser.add_argument("--again", action="store_true", help="make runs again that are there")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
-    parser.add_argument("--cluster", help="a Dask scheduler, tcp://.., or local:N")
     options = parser.parse_args()
     with threadpool_limits(1):
         mark = measures.mark()
     known = load()
     left = {key: job for key, job in jobs(options) if options.again or stale(known.get(key), mark)}
-    for key, result in done(list(left.items()), options.workers, options.cluster):
+    for key, result in done(list(left.items()), options.workers):
         if isinstance(result, str):
             print(f"{key}: left out, {result}", flush=True)
         else:  # runs of the default learner carry its mark

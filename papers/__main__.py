@@ -11,7 +11,7 @@ import typer
 from papers import TITLES, load_experiment
 from pronk.cli import screen
 from pronk.cli.app import call
-from pronk.cli.options import AsJSON, Cluster, CommandGroup, Threads, Workers
+from pronk.cli.options import AsJSON, CommandGroup, Threads, Workers
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -35,7 +35,6 @@ def table(
         int | None, typer.Option(min=1, metavar="N", help="Runs; default: the paper's number.")
     ] = None,
     workers: Workers = 2,
-    cluster: Cluster = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="SET", help="Only this data set (repeatable).")
     ] = None,
@@ -52,15 +51,13 @@ def table(
 ) -> None:
     """Reproduce it. An interrupted command resumes where it stopped."""
     from papers.experiment import Options
-    from pronk.cli.scale_out import cluster_errors, cluster_or_none
 
     docs = Path("docs") / "results"
     if write_docs and not docs.parent.is_dir():
         raise typer.BadParameter("there is no directory docs here", param_hint="--write-docs")
     options = Options(quick=quick, runs=runs, data=tuple(data or ()))
     places = [output, docs] if write_docs else [output]
-    with cluster_or_none(cluster) as client, cluster_errors(cluster):
-        _make(str(context.info_name), options, workers, places, fresh, json, client)
+    _make(str(context.info_name), options, workers, places, fresh, json)
 
 
 for _name, _title in TITLES.items():
@@ -74,7 +71,6 @@ def _make(
     places: list[Path],
     fresh: bool,
     json: bool,
-    client: Any,
 ) -> None:
     """Run what is not recorded yet, print the page and write it to every place."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -100,7 +96,6 @@ def _make(
             done=lambda job, _: bars.update(
                 bar, advance=1, description=f"{job.group}: {job.label.replace('|', ' ')}"
             ),
-            client=client,
         )
     page, repeat = chosen.page(options, records), command(chosen, options)
     data = parts(page, repeat, records)

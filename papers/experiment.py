@@ -91,7 +91,6 @@ def run_experiment(
     workers: int = 1,
     started: Callable[[list[Job]], None] | None = None,
     done: Callable[[study.Job, bool], None] | None = None,
-    client: Any = None,
 ) -> list[Outcome]:
     """Run all phases and return the records of the last; ``started`` gets the jobs of each."""
     for name in options.data:
@@ -105,7 +104,7 @@ def run_experiment(
         jobs = phase(options, records)
         if started is not None:
             started(jobs)
-        records = run(jobs, store, workers, done, client)
+        records = run(jobs, store, workers, done)
     return records
 
 

@@ -218,7 +218,7 @@ def draw(panels: Sequence[Panel], path: Path, titles: Sequence[str] = ()) -> Non
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ValueError('figures need Matplotlib: pip install ".[plot]"') from None
+        raise ValueError('figures need Matplotlib: pip install ".[papers]"') from None
     width = min(2, len(panels))
     height = -(-len(panels) // width)
     figure = Figure(figsize=(4.6 * width + (0 if width > 1 else 1.2), 3.3 * height + 0.9))

@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items):
 
 #: Modules of the optional extras; `make bare` skips what fails because one of them is missing.
 EXTRAS = (
-    "adbc_driver_manager", "adbc_driver_sqlite", "dask", "distributed", "duckdb", "httptools",
+    "adbc_driver_manager", "adbc_driver_sqlite", "duckdb", "httptools",
     "matplotlib", "mlflow", "msgspec", "pandas", "polars", "pooch", "prometheus_client", "river",
     "uvicorn",
 )  # fmt: skip

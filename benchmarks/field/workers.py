@@ -1,4 +1,4 @@
-"""Jobs one after the other, in processes side by side, or on a Dask cluster."""
+"""Jobs one after the other, or in processes side by side."""
 
 from __future__ import annotations
 
@@ -39,22 +39,12 @@ def done_apart(jobs: list[Job], workers: int) -> Iterator[tuple[str, Any]]:
             yield keys[future], future.result()
 
 
-def done(jobs: list[Job], workers: int, cluster: str | None) -> Iterator[tuple[str, Any]]:
+def done(jobs: list[Job], workers: int) -> Iterator[tuple[str, Any]]:
     """Keys and what `alone` gives, as the jobs end."""
-    if cluster is None and workers <= 1:
+    if workers <= 1:
         yield from ((key, alone(job)) for key, job in jobs)
         return
-    pool: Any
-    ended: Any = as_completed
-    if cluster is not None:
-        from distributed import as_completed as ended
-
-        from pronk.cli.scale_out import open_cluster
-
-        pool = open_cluster(cluster)
-    else:
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    with pool as client:
-        keys = {client.submit(alone, job): key for key, job in jobs}
-        for future in ended(list(keys)):
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        keys = {pool.submit(alone, job): key for key, job in jobs}
+        for future in as_completed(keys):
             yield keys[future], future.result()

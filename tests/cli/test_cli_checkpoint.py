@@ -167,9 +167,9 @@ def outcome(process, out, predictions="p.csv"):
     "options",
     [
         {"predictions": "p.csv"},
-        {"predictions": "p.parquet", "name": "data.parquet", "target": "word"},
+        {"predictions": "p.ndjson", "name": "data.parquet", "target": "word"},
     ],
-    ids=["csv", "parquet"],
+    ids=["csv", "ndjson"],
 )
 @pytest.mark.slow
 def test_five_kills_change_no_bit(tmp_path, folder, options, processes):
@@ -179,11 +179,10 @@ def test_five_kills_change_no_bit(tmp_path, folder, options, processes):
     (never,) = processes(job(folder, whole, **options), NOTHING)
     expected = outcome(never, whole, options["predictions"])
     assert expected[0]["rows"] + expected[0]["unlabelled"] == ROWS and expected[3] is None
-    spooled = options["predictions"].endswith(".parquet")
     acts = [
         (KILL, 64, "block"),  # before the first snapshot
         (KILL, 256, "predictions"),  # written and not yet counted
-        (KILL, 300, "predictions" if spooled else "half a line"),
+        (KILL, 300, "half a line"),
         (KILL, 0, "snapshot"),  # while a snapshot takes the place of another
         (KILL, 960, "block"),
     ]
@@ -358,7 +357,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         (("predictions",), [1, "2", None, None], "predictions is not a whole number"),
         (("predictions",), [1, 2], "predictions is not a position"),
         (("evaluation", "rows"), 1, "trace has other rows"),
-        (("evaluation", "scores", "averages"), [], "scores/averages has 0 entries"),
+        (("evaluation", "scores", "running"), [], "scores/running has 0 entries"),
         (("evaluation", "trace", "drift", "window", "rows"), 1, "open has other losses"),
         (("model", "state"), {}, "does not contain a working"),
     ]:

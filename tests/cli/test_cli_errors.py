@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pytest
 
 import pronk
 from helpers import pronk_run
-from pronk.cli import checkpoint, outputs
+from pronk.cli import inputs, outputs
 from pronk.cli.app import _algorithm_names
 from pronk.cli.screen import end_with
 from pronk.data import stream
@@ -107,19 +106,6 @@ def test_a_disk_that_is_full_at_the_end(run, monkeypatch, tmp_path, option):
     assert code == 1 and f"{option}: " in err and "No space left" in err
 
 
-def test_a_parquet_file_that_cannot_be_finished(run, monkeypatch, tmp_path):
-    """What was predicted is still there; when there is room again the run is finished."""
-    more = ["--predictions", tmp_path / "p.parquet", "--checkpoint", tmp_path / "c"]
-    with monkeypatch.context() as patch:
-        replace = os.replace
-        patch.setattr("os.replace", lambda a, b: (full if ".part" in str(a) else replace)(a, b))
-        code, err = run(*more)
-    assert code == 1 and "--predictions: " in err and not (tmp_path / "p.parquet").exists()
-    assert [path.name for path in tmp_path.glob("*.part")] == []
-    assert run(*more)[0] == 0
-    assert parquet.read_metadata(tmp_path / "p.parquet").num_rows == ROWS
-
-
 def test_a_run_with_labels_resumes_with_its_columns(run, monkeypatch, tmp_path):
     """The classes of the predictions' header are the snapshot's, also of those that come late."""
     more = [
@@ -188,13 +174,15 @@ def test_how_an_input_is_another_one(tmp_path):
 
     def of(text):
         stream[0].write_text(text)
-        return checkpoint.fingerprint(stream)
+        return inputs.input_contents(stream, ())
 
     def how(before, now):
-        return checkpoint._changed(before, now, stream)
+        if now is not None:
+            now = inputs.input_contents(stream, before or ())
+        return inputs.describe_change(before, now, stream)
 
     assert how(None, None) == ""
-    long = "a,y\n" + "1,2\n" * 40_000  # longer than what is hashed at either end
+    long = "a,y\n" + "1,2\n" * 40_000
     before = of(long)
     assert how(before, None) == how(None, before) == changed
     assert how(before, of(long + "3,4\n")) == ""
@@ -250,6 +238,7 @@ def test_errors_of_the_system_are_one_line(capsys):
         (["--metrics-every", 10], "--metrics-every has no effect without --metrics"),
         (["--checkpoint-every", 10], "--checkpoint-every has no effect without --checkpoint"),
         (["--no-probabilities"], "--no-probabilities has no effect without --predictions"),
+        (["--predictions", "p.parquet", "--checkpoint", "c"], "need a .csv or .ndjson file"),
     ],
 )
 def test_an_option_without_effect_is_an_error(run, more, words):

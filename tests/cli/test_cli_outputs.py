@@ -162,6 +162,15 @@ def test_predict_writes_probabilities(capsys, tmp_path, folder):
     assert code == 0 and out.splitlines()[0] == '"row","prediction"'
 
 
+def test_probabilities_of_a_run_can_be_left_out(capsys, tmp_path, folder):
+    file, options = tmp_path / "p.csv", ["-t", "kind", "-a", "fogd", "-p", "loss=logistic"]
+    command = ["run", folder / "data.csv", *options, "--drop", "id", "--predictions", file]
+    assert call(capsys, *command)[0] == 0
+    assert "p_same" in read(file).column_names
+    assert call(capsys, *command, "--no-probabilities")[0] == 0
+    assert read(file).column_names == ["row", "y", "prediction"]
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

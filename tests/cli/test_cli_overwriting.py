@@ -91,13 +91,6 @@ def test_outputs_are_different_files(capsys, folder):
     for other in (one, folder / "out" / ".." / "out" / "one.csv", folder / "out" / "link.csv"):
         result = run(capsys, source, "--predictions", one, "--save", other)
         refused(result, folder, "name the same file")
-    spool = [
-        "--predictions",
-        folder / "out" / "p.parquet",
-        "--save",
-        folder / "out/p.parquet.spool",
-    ]
-    refused(run(capsys, source, *spool), folder, "name the same file")
     assert not one.exists()
 
 
@@ -175,7 +168,7 @@ def test_what_is_no_regular_file_is_refused_before_the_run(capsys, folder, optio
 def test_no_other_command_writes_to_a_pipe(capsys, folder):
     source, out = folder / "in" / "1.csv", folder / "out"
     assert run(capsys, source, "--save", out / "m.pronk")[0] == 0
-    pipes = [node(out, "fifo", name) for name in ("p.parquet.spool", "records.jsonl", "p.csv")]
+    pipes = [node(out, "fifo", name) for name in ("p.parquet", "records.jsonl", "p.csv")]
     refused(run(capsys, source, "--predictions", out / "p.parquet"), folder, "a pipe")
     call = ["predict", out / "m.pronk", source, "--output", out / "p.csv"]
     refused(pronk_run(capsys, *call), folder, "a pipe")

@@ -1,4 +1,4 @@
-"""`pronk run` with --workers and --by, `pronk compare` on a cluster."""
+"""`pronk run` with --workers and --by."""
 
 import json
 from concurrent.futures.process import BrokenProcessPool
@@ -60,25 +60,6 @@ def test_one_model_learns_on_one_core(pronk_run, file, tmp_path):
         found.append(predictions(out))
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(found[2], found[0])
-
-
-def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
-    """Finished runs are kept, whoever did them."""
-    distributed = pytest.importorskip("distributed")
-    words = ["compare", file, "-t", "y", "--drop", "who", "--limit", "300", "-a", "fogd,nogd"]
-    words += ["--output", tmp_path / "kept", "--json"]
-    with distributed.LocalCluster(
-        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
-    ) as cluster:
-        elsewhere = ["--cluster", cluster.scheduler_address]
-        done = pronk_run(*words, "--runs", "2", *elsewhere)
-    assert done.returncode in (0, None), done.stderr
-    records = (tmp_path / "kept" / "records.jsonl").read_text().splitlines()
-    assert len(records) == 6  # two runs of two learners, and one of each baseline
-    again = pronk_run(*words, "--runs", "2", "--workers", "1")
-    assert again.returncode in (0, None), again.stderr
-    assert (tmp_path / "kept" / "records.jsonl").read_text().splitlines() == records
-    assert json.loads(again.stdout)["learners"] == json.loads(done.stdout)["learners"]
 
 
 @pytest.mark.parametrize(

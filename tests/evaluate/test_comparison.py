@@ -18,7 +18,6 @@ from pronk.evaluate.comparison import (
     ComparedLearner,
     Comparison,
     OverRuns,
-    load_results,
     results,
 )
 from pronk.evaluate.comparison_run import RunError, cut, inspect, one_run, record_rows
@@ -147,7 +146,8 @@ def test_another_file_or_setting_is_another_job(file):
     limited = replace(base.reading, limit=10)
     unscaled = Preparing(scale="none")
     for change in (
-        {"order": "random"}, {"preparing": unscaled}, {"reading": limited}, {"digest": "x"}
+        {"order": "random"}, {"preparing": unscaled}, {"reading": limited}, {"digest": "x"},
+        {"preparing": Preparing(slots=5)},
     ):  # fmt: skip
         other = Comparison(**{**vars(base), **change})
         assert {job.key for job in other.jobs()}.isdisjoint(job.key for job in base.jobs())
@@ -158,11 +158,9 @@ def test_another_file_or_setting_is_another_job(file):
 @pytest.mark.slow
 def test_results_in_two_processes_are_kept_and_come_back(file, tmp_path):
     compared = comparison(file, "word", runs=2)
-    compared.save(tmp_path)
-    store = Store(tmp_path / RECORDS)
-    run(compared.jobs(), store, workers=2)
-    found = load_results(tmp_path)
-    assert found.comparison == compared and found.missing == 0
+    run(compared.jobs(), Store(tmp_path / RECORDS), workers=2)
+    found = results(compared, Store(tmp_path / RECORDS))
+    assert found.missing == 0
     assert [one.label for one in found.baselines] == ["most frequent label", "last label"]
     errors = [one.metrics["error"].mean for one in found.summaries]
     assert errors == sorted(errors) and len(errors) == 2
@@ -171,15 +169,6 @@ def test_results_in_two_processes_are_kept_and_come_back(file, tmp_path):
     assert one.metrics["error"] == OverRuns(np.mean(values), pytest.approx(np.std(values, ddof=1)))
     assert one.runs == 2 and one.size is None  # fixed features hold no points
     assert results(compared, Store(tmp_path / "none")).missing == len(compared.jobs())
-
-
-def test_results_of_an_older_version_are_found(file, tmp_path, monkeypatch):
-    compared = comparison(file, names=["fogd"], runs=1)
-    compared.save(tmp_path)
-    run(compared.jobs(), Store(tmp_path / RECORDS))
-    monkeypatch.setattr("pronk.evaluate.study.__version__", "99")
-    assert results(compared, Store(tmp_path / RECORDS)).summaries == []
-    assert load_results(tmp_path).summaries[0].label == "fogd"
 
 
 def test_a_failed_run_is_named(file):
@@ -207,18 +196,3 @@ def test_spreads():
     assert OverRuns.of([1.0, 3.0]) == OverRuns(2.0, pytest.approx(math.sqrt(2)))
     assert OverRuns.of([2.0]) == OverRuns(2.0, None)
     assert OverRuns.of([1.0, math.inf]) == OverRuns(math.inf, None)
-
-
-@pytest.mark.parametrize(
-    "content, words", [(None, "has no comparison.json"), ("{", "is damaged"), ("{}", "damaged")]
-)
-def test_a_directory_without_results_is_refused(tmp_path, content, words):
-    if content is not None:
-        (tmp_path / "comparison.json").write_text(content)
-    with pytest.raises(ValueError, match=words):
-        load_results(tmp_path)
-
-
-def test_no_directory_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is not a directory"):
-        load_results(tmp_path / "none")

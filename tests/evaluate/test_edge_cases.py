@@ -51,24 +51,10 @@ def test_pictures_of_numbers_have_points_and_a_scale():
     with pytest.raises(ValueError, match="nothing to plot"):
         evaluation.plot()
     evaluation.feed(X, y)
-    figure_ = evaluation.plot()
-    titles = {axes.get_title(loc="left"): axes for axes in figure_.axes}
-    points = titles["Residuals"].lines[0]
-    assert points.get_marker() == "." and len(points.get_xdata()) > 100
-    assert {axes.get_yscale() for axes in figure_.axes} == {"linear", "log"}
-
-
-def test_rows_that_were_predicted_elsewhere():
-    """Those without a label are counted apart, also before any other."""
-    y = np.array([np.nan, np.nan, 1.0, 2.0, np.nan, 3.0])
-    evaluation = Evaluation(RunningMean(), predictions=True)
-    assert evaluation.count(y, np.arange(6.0), 1.5) == []
-    record = evaluation.record()
-    assert (evaluation.rows, evaluation.unlabelled, record.seconds) == (3, 3, 1.5)
-    assert record.unpredicted == 1  # the first row with a label
-    assert record.metrics["mae"] == pytest.approx(np.mean([1.0, 2.0]), rel=1e-15)
-    assert np.array_equal(record.predictions, np.arange(6.0))
-    assert np.isnan(record.forecast.values).tolist() == [True] * 3 + [False] * 3
+    shown = {picture.title: picture for picture in evaluation.plot().pictures}
+    points = shown["Residuals"].curves[0]
+    assert points.points and len(points.x) > 100
+    assert {picture.log_y for picture in shown.values()} == {False, True}
 
 
 def test_what_is_refused():

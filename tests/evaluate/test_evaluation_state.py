@@ -120,5 +120,5 @@ def test_any_change_is_refused_or_works(held):
 def _scored(other, more):
     X, y = more
     forecast = other._adapter.predict(X)
-    other._scores.add(y, forecast, other._scores.losses(y, forecast))
+    other._scores.add(y, forecast)
     return y, forecast

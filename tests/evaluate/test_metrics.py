@@ -55,7 +55,7 @@ def fed(task, y, forecast, names=None):
     start = 0
     for end in CUTS:
         some = y[start:end], forecast[start:end]
-        scores.add(*some, scores.losses(*some))
+        scores.add(*some)
         if end == 500:
             state = scores.to_state()
             scores = Scores(get_scores(names), WINDOW)
@@ -88,7 +88,7 @@ def test_labels_against_scikit_learn(number):
     ranks = Ranks()
     ranks.add(y, forecast)
     # What the bins cannot tell apart counts as ties: half of the pairs in one bin at most.
-    doubt = max((own * others).sum() / (2 * own.sum() * others.sum()) for others, own in ranks.bins)
+    doubt = max((own * others).sum() / (2 * own.sum() * others.sum()) for others, own in ranks.sums)
     assert doubt < 1e-3
     for name, value in wanted.items():
         tolerance = doubt if name == "auc" else 1e-12
@@ -200,7 +200,7 @@ def test_labels_that_come_late():
     later = Forecast(values[4:], late, np.array(["a", "b", "c"]))
     scores = Scores(get_scores(ALL["classification"]), None)
     for some in ((y[:4], early), (y[4:], later)):
-        scores.add(*some, scores.losses(*some))
+        scores.add(*some)
     given = scores.values()
     # Rows 1 and 3 had a label of probability 0: no row before them had it.
     assert given["log_loss"] == pytest.approx(-np.mean(np.log([0.7, 0.5, 0.8, 0.7])), rel=1e-12)
@@ -221,7 +221,7 @@ def test_confident_mistakes_cost_as_in_scikit_learn():
     forecast = Forecast(np.array(["a"] * len(y)), shares, np.array(["a", "b", "c"]))
     scores = Scores(get_scores(["log_loss"]), WINDOW)
     for rows in (slice(0, 100), slice(100, None)):
-        scores.add(y[rows], forecast[rows], [])
+        scores.add(y[rows], forecast[rows])
     # Clipped by the eps of the float type: 36.04 for a label that had no probability.
     assert scores.values()["log_loss"] == pytest.approx(sk.log_loss(y, shares), rel=1e-12)
     recent = sk.log_loss(y[-WINDOW:], shares[-WINDOW:], labels=["a", "b", "c"])
@@ -235,7 +235,7 @@ def test_only_the_row_that_brings_a_label_is_left_out_of_the_log_loss():
     for window, shares in wanted.items():
         scores = Scores(get_scores(["log_loss"]), window)
         for rows in (slice(0, 2), slice(2, 3), slice(3, 6)):
-            scores.add(y[rows], Forecast(y[rows], known[rows], np.array(["a", "b"])), [])
+            scores.add(y[rows], Forecast(y[rows], known[rows], np.array(["a", "b"])))
             state = scores.to_state()
             scores = Scores(get_scores(["log_loss"]), window)
             scores.restore(state)

@@ -10,7 +10,7 @@ import pronk
 from pronk.data import drifting
 from pronk.estimators import files
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
-from pronk.evaluate.evaluation import first_pieces
+from pronk.evaluate.evaluation import pieces
 from pronk.evaluate.metrics import METRICS, get_metrics
 from pronk.evaluate.pictures import pictures
 
@@ -106,17 +106,15 @@ def test_the_model_is_called_once_a_block_however_many_records(data):
     assert model.calls == [600, 400]
 
 
-def test_losses_are_computed_once_a_block(data):
+def test_a_function_is_a_metric_of_all_rows_and_of_the_window(data):
     X, y = data
-    calls = []
 
     def loss(y, predictions):
-        calls.append(len(y))
         return np.abs(y - predictions)
 
-    (*_, last) = progressive(Counting(), blocks(X, y, 600), [loss, "mae"], every=7)
-    assert calls == [599, 400]  # the first row has no prediction
-    assert last.metrics["loss"] == last.metrics["mae"]
+    for record in progressive(Counting(), blocks(X, y, 600), [loss, "mae"], every=70, window=90):
+        assert record.metrics["loss"] == record.metrics["mae"]
+        assert record.windowed["loss"] == record.windowed["mae"]
 
 
 def test_a_long_block_is_given_in_pieces(monkeypatch):
@@ -440,7 +438,8 @@ def test_early_rows_are_cut_at_places_of_the_stream():
         done, found = 0, []
         for length in lengths:
             block = slice(done, done + length)
-            for piece, targets, weights in first_pieces(X[block], y[block], y[block], done):
+            given = pieces(X[block], y[block], 9000, y[block], done)
+            for piece, targets, weights in given:
                 assert len(piece) == len(targets) == len(weights)
                 done += len(piece)
                 found.append(done)

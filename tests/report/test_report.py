@@ -7,14 +7,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pronk.data import Preparing, Reading
+from pronk.data import Reading
 from pronk.evaluate.comparison import ComparedLearner, Comparison, results
 from pronk.evaluate.drawing import Style
 from pronk.evaluate.formatting import mean_and_deviation, microseconds
 from pronk.evaluate.study import Store
-from pronk.report import html, write_figures, write_report
+from pronk.report import html, write_report
 from pronk.report.charts import charts, trade_off
-from pronk.report.comparison_page import command
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
 MARKS = [10, 100, 150, 200, 250, 300]
@@ -116,31 +115,20 @@ def test_settings_and_versions_are_shown(page, found):
     for text in ("data.csv", "0123456789abcdef", "minmax", "0 to 1", "eta=0.5", "pronk 0."):
         assert text in page.text
     assert "/some/where" not in page.text
-    assert command(found.comparison) in page.text
+    assert "pronk compare data.csv" in Page(html(found, "pronk compare data.csv")).text
 
 
-def test_the_command_shows_how_rows_were_prepared(found):
+def test_settings_show_how_rows_were_prepared(found):
     from dataclasses import replace
 
     from pronk.report.comparison_page import settings
 
     chosen = replace(
-        found.comparison, unlabelled=7, preparing=Preparing(encoding="hash", slots=5),
-        reading=replace(
-            found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="error",
-            header=False, query="select 1",
-        ),
+        found.comparison, unlabelled=7,
         learners=[ComparedLearner("online-kernel", "online-kernel", {}, "none")],
     )  # fmt: skip
-    said = command(chosen)
-    for text in (
-        "--columns a,b", "--categorical b", "--encoding hash --slots 5", "--missing error",
-        "--no-header", "--query 'select 1'",
-    ):  # fmt: skip
-        assert text in said
-    assert "--scale" not in said and "--scale minmax" in command(found.comparison)
     settings = " ".join(settings(replace(found, comparison=chosen)).values())
-    for text in ("7 without a label", "5 slots each", "minmax; none for online-kernel"):
+    for text in ("7 without a label", "minmax; none for online-kernel"):
         assert text in settings
 
 
@@ -245,22 +233,6 @@ def test_many_learners_can_be_distinguished(tmp_path):
     assert len({curve.style for curve in charts(many)[0].curves}) == 29
 
 
-def test_names_in_the_trade_off_stand_free_or_not_at_all():
-    from pronk.report.charts import _places
-
-    names = ["a long name"] * 6
-    crowd = _places(
-        names,
-        np.log([10.0, 10.1, 10.2, 10.3, 10.4, 99.0]) / np.log(9.9) - np.log(10) / np.log(9.9),
-        np.log2([1.0, 1.01, 1.02, 1.03, 1.04, 2.0]),
-    )
-    assert "none" in crowd[:5] and crowd[5] != "none"
-    assert _places(["x"], np.array([0.5]), np.array([0.5])) == ["above"]
-    assert (
-        _places(["a very long name of a learner"] * 2, np.arange(2.0), np.arange(2.0))[1] == "left"
-    )
-
-
 def test_a_report_is_replaced_whole(tmp_path, found, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("before")
@@ -271,17 +243,6 @@ def test_a_report_is_replaced_whole(tmp_path, found, monkeypatch):
     with pytest.raises(OSError, match="full"):
         write_report(found, path)
     assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]
-
-
-@pytest.mark.slow
-def test_figures_are_made_twice_the_same(found, tmp_path):
-    pytest.importorskip("matplotlib")
-    first = write_figures(found, tmp_path / "a")
-    second = write_figures(found, tmp_path / "b")
-    assert {path.suffix for path in first} == {".svg", ".png"} and len(first) == 12
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-    xml.etree.ElementTree.parse(tmp_path / "a" / "loss.svg")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ from pronk.cli.options import (
     TIMES,
     WEIGHT,
     AsJSON,
-    Cluster,
     CommandGroup,
     Option,
     PanelCommand,
@@ -372,10 +371,8 @@ COMPARE = {
         short="-o",
     ),
     "report": REPORT,
-    "figures": option(OUTPUT, Path, "Write PNG and SVG figures.", "DIR"),
     "fresh": option(RESUME, bool, "Repeat finished runs.", default=False),
     "workers": annotated(Workers, 2),
-    "cluster": annotated(Cluster),
 }
 
 

@@ -9,19 +9,17 @@ after it are removed when the run resumes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pronk.cli.inputs import LearnedFile, describe_change, input_contents, learned_files
 from pronk.cli.screen import CommandError
 from pronk.core.state import StateError, checked_count, require
-from pronk.data import Reading, StreamError
+from pronk.data import StreamError
 from pronk.data.errors import without_secrets
-from pronk.data.opening import SEVERAL, files_in_order, reads_once
-from pronk.data.source import located
 from pronk.estimators.atomic import FileLock, InUse, remove_leftovers
 from pronk.estimators.files import (
     CHECKPOINT,
@@ -31,17 +29,10 @@ from pronk.estimators.files import (
     save_checkpoint,
 )
 
-#: Bytes at the start of an input file that must be the same when a run resumes.
-_HEAD = 1 << 16
-
-
-#: Extensions of files in which a row is a line.
-_LINES = (".csv", ".tsv", ".txt", ".ndjson", ".jsonl", ".libsvm", ".svmlight", ".svm")
-
-
 #: The entries of a snapshot and their kinds.
 _PARTS: dict[str, tuple[type, ...]] = {
     "settings": (dict,),
+    "input": (list, type(None)),
     "rows": (int,),
     "model": (dict, type(None)),
     "evaluation": (dict,),
@@ -57,22 +48,27 @@ class Checkpoint:
     """The snapshots of one run.
 
     ``settings`` are the options on which the result depends; loading a snapshot of other settings
-    raises. ``files`` are those of the input, in order. Passwords in URLs are not stored.
+    or of another input raises. ``paths`` are the files of the input, in order. Passwords in URLs
+    are not stored.
     """
 
     def __init__(
-        self, path: Path, every: int, settings: dict[str, Any], files: Sequence[Any] = ()
+        self, path: Path, every: int, settings: dict[str, Any], paths: Sequence[Any] = ()
     ) -> None:
         self.path = path
         self.every = every
         self.settings = without_secrets(settings)
-        self._files = files  # of the input
+        self.grown = False
+        """Whether the input has grown since the snapshot that was loaded."""
         self.rows = 0  # of the stream, in the last good snapshot
+        self._paths = paths
+        self._input: list[LearnedFile] | None = None
 
     def load(self) -> dict[str, Any] | None:
         """Return the last snapshot, or None."""
         remove_leftovers(self.path)
         if not self.path.exists():
+            self._input = input_contents(self._paths, ())
             return None
         try:
             tree = load_checkpoint(self.path)
@@ -85,30 +81,30 @@ class Checkpoint:
             for name in ("metrics", "bad"):
                 require_position(tree[name], name, 2)
             require_position(tree["predictions"], "predictions", 4)
+            before = None if tree["input"] is None else learned_files(tree["input"])
             self._compare(tree["settings"])
+            self._compare_input(before)
         self.rows = tree["rows"]
         return tree
+
+    def _compare_input(self, before: list[LearnedFile] | None) -> None:
+        self._input = input_contents(self._paths, before or ())
+        if changed := describe_change(before, self._input, self._paths):
+            raise CommandError(
+                f"--checkpoint: {str(self.path)!r} was made from another state of the input file, "
+                f"{changed}; remove the checkpoint to start over"
+            )
+        contents = [[file.content for file in files or ()] for files in (before, self._input)]
+        self.grown = contents[0] != contents[1]
 
     def _compare(self, held: dict[str, Any]) -> None:
         for name, value in self.settings.items():
             before = held.get(name)
-            if name == "input":
-                changed = _changed(before, value, self._files)
-                if changed:
-                    raise CommandError(
-                        f"--checkpoint: {str(self.path)!r} was made from another state of the "
-                        f"input file, {changed}; remove the checkpoint to start over"
-                    )
-            elif before != value:
+            if before != value:
                 raise CommandError(
                     f"--checkpoint: {str(self.path)!r} was made with {name} {before!r}, now it is "
                     f"{value!r}; use the same options, or remove the checkpoint to start over"
                 )
-
-    def grown(self, tree: dict[str, Any]) -> bool:
-        """Return whether the input has grown since a snapshot."""
-        before, now = tree["settings"].get("input"), self.settings["input"]
-        return bool(before and now) and any(before[k] != now[k] for k in ("names", "sizes"))
 
     def due(self, rows: int) -> bool:
         """Return whether the next snapshot is due."""
@@ -116,7 +112,8 @@ class Checkpoint:
 
     def save(self, rows: int, **parts: Any) -> None:
         """Replace the snapshot; if writing fails, the last one remains."""
-        tree = {"settings": self.settings, "rows": rows, **parts}
+        files = None if self._input is None else [file.to_dict() for file in self._input]
+        tree = {"settings": self.settings, "input": files, "rows": rows, **parts}
         try:
             save_checkpoint(tree, self.path)
         except OSError as error:
@@ -193,64 +190,3 @@ def require_position(place: Any, name: str, size: int) -> None:
     require(isinstance(place, list) and len(place) == size, f"{name} is not a position in a file")
     for value in place[:2]:
         checked_count(value, name)
-
-
-def input_files(reading: Reading) -> list[Any]:
-    """Return the files of an input, in order; none for standard input, pipes and queries."""
-    if reading.query is not None or reads_once(reading.file):
-        return []
-    if SEVERAL in reading.file:
-        return files_in_order(reading.file)
-    path = located(reading.file)
-    return [path] if path.is_file() else files_in_order(path)
-
-
-def fingerprint(files: Sequence[Any]) -> Any:
-    """Return what identifies the input of a snapshot: names, sizes, hashes of start and end."""
-    if not files:
-        return None
-    with files[0].open("rb") as file:
-        head = file.read(_HEAD)
-    return {
-        "names": [file.name for file in files],
-        "sizes": [file.stat().st_size for file in files],
-        "head": [len(head), hashlib.sha256(head).hexdigest()],
-        "tail": _tail(files[-1], files[-1].stat().st_size),
-    }
-
-
-def _tail(path: Any, size: int) -> list[Any]:
-    """Return a hash of the last bytes before a position, and whether a line ends there."""
-    with path.open("rb") as file:
-        file.seek(max(0, size - _HEAD))
-        data = file.read(min(size, _HEAD))
-    return [hashlib.sha256(data).hexdigest(), data.endswith(b"\n")]
-
-
-def _changed(before: Any, now: Any, files: Sequence[Any]) -> str:
-    """Return how the input differs; nothing if only files or rows were appended."""
-    changed = "which has changed since"
-    if before is None or now is None:
-        return "" if before is now else changed
-    known = len(before["names"])
-    if now["names"][:known] != before["names"]:
-        return changed
-    length, digest = before["head"]
-    with files[0].open("rb") as file:
-        if hashlib.sha256(file.read(length)).hexdigest() != digest:
-            return changed
-    if before["sizes"][:-1] != now["sizes"][: known - 1]:
-        return changed
-    size, name = before["sizes"][-1], before["names"][-1]
-    grown = now["sizes"][known - 1] - size
-    if grown < 0 or (grown and name.endswith((".parquet", ".pq"))):
-        return changed
-    path = files[known - 1]
-    if _tail(path, size)[0] != before["tail"][0]:
-        return changed
-    if grown and not before["tail"][1] and name.endswith(_LINES):
-        with path.open("rb") as file:
-            file.seek(size)
-            if file.read(1) not in b"\r\n":
-                return "whose last line was incomplete"
-    return ""

@@ -1,4 +1,4 @@
-"""`pronk compare`: several learners on one file, as a table, JSON, a report and figures."""
+"""`pronk compare`: several learners on one file, as a table, JSON and a report."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.models import build, check_weights, open_with_target, read_setting
 from pronk.cli.outputs import (
-    check_directory,
-    check_figure_tools,
     check_file,
     open_store,
     refuse_input,
     results_folder,
 )
-from pronk.cli.scale_out import cluster_errors, cluster_or_none
 from pronk.cli.screen import CommandError
 from pronk.core.checks import did_you_mean
 from pronk.data import FileStream, Preparing, Reading
@@ -31,25 +27,21 @@ from pronk.data.source import is_url
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find, make
 from pronk.evaluate.comparison import (
-    COMPARISON,
     RECORDS,
     ComparedLearner,
     Comparison,
-    OverRuns,
     Results,
-    Summary,
     results,
 )
 from pronk.evaluate.comparison_run import (
     RunError,
     inspect,
-    labelled,
     prepare,
-    weights_for,
+    warm_up,
 )
-from pronk.evaluate.formatting import mean_and_deviation, microseconds, size
-from pronk.evaluate.metrics import TITLES
+from pronk.evaluate.formatting import count
 from pronk.evaluate.study import run
+from pronk.report.comparison_page import describe, main_table, write_report
 
 
 @dataclass(frozen=True)
@@ -65,10 +57,8 @@ class CompareOptions:
     seed: int
     output: Path | None
     report: Path | None
-    figures: Path | None
     fresh: bool
     workers: int
-    cluster: str | None
 
 
 def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
@@ -76,7 +66,9 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
     names = read_names(options.algorithms)
     reading, console = options.reading, screen.messages()
     read = Origins(reading.file, reading.query)
-    _check_outputs(options, read)
+    if options.report is not None:
+        refuse_input("--report", options.report, read)
+        check_file("--report", options.report)
     stream = _open(reading)
     comparison = _comparison(options, stream, names)
     _check_weight(comparison, stream)
@@ -88,23 +80,21 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
             found = inspect(stream)
     comparison = replace(comparison, **found._asdict())
     folder = options.output or _default_folder(reading.file, comparison.target)
-    for name in (COMPARISON, RECORDS):
-        refuse_input("--output", folder / name, read)
+    refuse_input("--output", folder / RECORDS, read)
     with results_folder(folder):
-        comparison.save(folder)
         store = open_store(folder / RECORDS, options.fresh)
     if store.damaged:
-        lines = "1 line" if store.damaged == 1 else f"{store.damaged} lines"
+        lines = count(store.damaged, "line")
         screen.note(f"{lines} of {folder / RECORDS} cannot be read; its runs are repeated")
-    with cluster_or_none(options.cluster) as client, cluster_errors(options.cluster):
-        _run(comparison, store, options.workers, folder, console, client)
+    _run(comparison, store, options.workers, folder, console)
     done = results(comparison, store)
-    _write(done, options.report, options.figures)
+    if options.report is not None:
+        _write(done, options.report)
     if as_json:
-        screen.print_json(as_dict(done, folder, options.report, options.figures))
+        screen.print_json(as_dict(done, folder, options.report))
     else:
         _print(done)
-        _print_paths(results=folder, report=options.report, figures=options.figures)
+        _print_paths(results=folder, report=options.report)
     for one in done.summaries:
         for text in done.notes(one):
             screen.note(f"{one.label}: {text}")
@@ -223,16 +213,6 @@ def _parameters(name: str, task: str) -> set[str]:
 # -- before the runs -----------------------------------------------------------------------------
 
 
-def _check_outputs(options: CompareOptions, read: Origins) -> None:
-    """Raise if the report or the figures cannot be written."""
-    check_figure_tools(options.figures)
-    if options.report is not None:
-        refuse_input("--report", options.report, read)
-        check_file("--report", options.report)
-    if options.figures is not None:
-        check_directory("--figures", options.figures)
-
-
 def _check_weight(comparison: Comparison, stream: FileStream) -> None:
     """Raise if a learner does not support the sample weights of the first rows."""
     if comparison.reading.weight is None:
@@ -243,18 +223,13 @@ def _check_weight(comparison: Comparison, stream: FileStream) -> None:
 
 def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
     """Learn some rows with each learner, to find invalid parameters and to compile."""
-    X, y, weights = labelled(*stream.head(64)[:3])
-    if not len(y):
-        return
     with console.status("") as status:
         for one in comparison.learners:
             status.update(f"compiling {one.label}, once per environment")
             learner = one.build(stream.task, 0)
             model = prepare(learner, one.scale or comparison.scale, stream, comparison.view)
-            used = weights_for(model, weights)
-            more = {} if used is None else {"sample_weight": used}
             try:
-                model.predict_then_learn(X, y, **more)
+                warm_up(model, stream, single=0)
             except (InvalidParameterError, ValueError) as error:
                 raise CommandError(f"--param: {one.label}: {error}") from None
 
@@ -268,9 +243,7 @@ def _default_folder(file: str, target: str) -> Path:
 # -- the runs ------------------------------------------------------------------------------------
 
 
-def _run(
-    comparison: Comparison, store: Any, workers: int, folder: Path, console: Any, client: Any
-) -> None:
+def _run(comparison: Comparison, store: Any, workers: int, folder: Path, console: Any) -> None:
     jobs = comparison.jobs()
     columns = (
         TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -291,7 +264,7 @@ def _run(
                 notes.add(note)
 
         try:
-            run(jobs, store, workers, done, client)
+            run(jobs, store, workers, done)
         except RunError as error:
             raise CommandError(f"{error} ({kept})", 1) from error
         except BrokenProcessPool:
@@ -309,58 +282,25 @@ def _run(
 # -- the results ---------------------------------------------------------------------------------
 
 
-def _write(found: Results, report: Path | None, figures: Path | None) -> None:
-    """Write the report and the figures, where they are wanted."""
-    from pronk.report import write_figures, write_report
-
+def _write(found: Results, report: Path) -> None:
+    """Write the report."""
     try:
-        if report is not None:
-            write_report(found, report)
-        if figures is not None:
-            write_figures(found, figures)
+        write_report(found, report, screen.command_line())
     except OSError as error:
-        name = error.filename or report or figures
-        raise CommandError(f"{str(name)!r} cannot be written: {error.strerror or error}") from None
+        reason = error.strerror or error
+        raise CommandError(f"--report: {str(report)!r} cannot be written: {reason}", 1) from None
 
 
 def _print(found: Results) -> None:
     """Print the table."""
     comparison, console = found.comparison, screen.output()
     inferred = f" (inferred from {comparison.reason})" if comparison.reason else ""
-    runs = "1 run" if comparison.runs == 1 else f"{comparison.runs} runs"
-    order = "in the given order" if comparison.order == "given" else "each in its own random order"
-    without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
-    blind = f", the first {found.unpredicted:,} not scored" if found.unpredicted else ""
     title = f"{Path(comparison.file).name}, target {comparison.target}"
     console.print(title, style="bold", markup=False)
-    console.print(
-        f"{comparison.task}{inferred}; {comparison.rows:,} rows of {len(comparison.columns)} "
-        f"columns{without}{blind}; {runs}, {order}\n",
-        markup=False,
-    )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("learner", style="bold", overflow="fold")
-    metrics = list(found.everyone[0].metrics)
-    for name in (*(TITLES.get(name, name) for name in metrics), "us per row", "points", "memory"):
-        table.add_column(name, justify="right", no_wrap=name not in TITLES.values())
-    for one in found.everyone:
-        style = "dim" if one in found.baselines else None
-        table.add_row(one.label, *_cells(one, metrics), style=style)
-    console.print(table)
+    console.print(f"{comparison.task}{inferred}; {describe(found)}\n", markup=False)
+    hidden = (f"last {comparison.window:,} rows", "runs")  # for narrow screens
+    console.print(screen.table(main_table(found), hidden))
     console.print()
-
-
-def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
-    return [
-        *(_plus_minus(one.metrics[name]) for name in metrics),
-        microseconds(one.microseconds_per_row.mean, one.microseconds_per_row.deviation),
-        f"{one.size.mean:,.0f}" if one.size else "-",
-        size(round(one.memory.mean)),
-    ]
-
-
-def _plus_minus(runs: OverRuns) -> str:
-    return mean_and_deviation(runs.mean, runs.deviation)
 
 
 def _print_paths(**paths: Path | None) -> None:
@@ -370,9 +310,7 @@ def _print_paths(**paths: Path | None) -> None:
             console.print(f"{name + ':':<8} {path}", style="dim", markup=False, soft_wrap=True)
 
 
-def as_dict(
-    found: Results, folder: Path, report: Path | None, figures: Path | None
-) -> dict[str, Any]:
+def as_dict(found: Results, folder: Path, report: Path | None) -> dict[str, Any]:
     """Return the results for JSON, without the curves, which are in the results folder."""
     comparison = found.comparison
     reading = comparison.reading
@@ -399,6 +337,5 @@ def as_dict(
         "repeat_last": found.baselines[1].to_dict() if found.baselines[1:] else None,
         "results": str(folder),
         "report": None if report is None else str(report),
-        "figures": None if figures is None else str(figures),
         "made": found.made,
     }

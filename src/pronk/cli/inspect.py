@@ -1,21 +1,22 @@
-"""`pronk inspect` and `pronk algorithms`: describe a saved model, and list the algorithms."""
+"""`pronk inspect`: describe a saved model or a checkpoint."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from pronk.cli import screen
-from pronk.cli.models import learned_inputs
+from pronk.cli.inputs import learned_inputs
 from pronk.cli.scale_out import KeyedRun
 from pronk.data import Prepared
 from pronk.estimators.files import CHECKPOINT, load, read_header
 from pronk.evaluate import held_bytes
 from pronk.evaluate.formatting import number, setting, size
 from pronk.keyed.store import FORMAT
+
+#: Most names in a list.
+LISTED = 8
 
 
 def inspect_file(path: Path, *, as_json: bool) -> None:
@@ -36,7 +37,7 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
         found["checkpoint"] = {
             "rows": tree["rows"],
             "finished": tree["finished"],
-            "settings": {k: v for k, v in tree["settings"].items() if k != "input"},
+            "settings": tree["settings"],
         }
     if found["kind"] == "model" or header["state"]["model"] is not None:
         found["model"] = _describe(load(path))
@@ -53,25 +54,15 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
 def _describe_folder(path: Path) -> dict[str, Any]:
     """Describe the models of `pronk run --by`: their number, metrics and common settings."""
     run = KeyedRun.load(path)
-    keyed, how = run.keyed, run.preparing
-    names = getattr(keyed, "feature_names_in_", None)
-    training_record = run.__dict__.get("training_record_") or {}
     model = {
-        "class": type(run.learner).__name__,
-        "by": keyed.by,
-        "keys": len(keyed),
-        "rows": int(keyed.n_seen_),
-        "metrics": keyed.metrics(),
-        "target": training_record.get("target"),
-        "learned": [one.to_dict() for one in learned_inputs(training_record)],
-        "columns": keyed.n_features_in_,
-        "names": None if names is None else [str(name) for name in names],
-        "scale": how.scale,
-        "missing": keyed.missing,
-        "kinds": keyed.kinds_,
-        "params": {k: setting(v) for k, v in run.learner.get_params(deep=False).items()},
+        **_common(run, run.learner, prepared=True),
+        "by": run.by,
+        "keys": len(run.keyed),
+        "metrics": run.keyed.metrics(),
+        "target": (run.__dict__.get("training_record_") or {}).get("target"),
+        "scale": run.preparing.scale,
     }
-    keyed.close()
+    run.keyed.close()
     files = [file for file in path.iterdir() if file.is_file()]
     return {
         "file": str(path),
@@ -85,20 +76,11 @@ def _describe_folder(path: Path) -> dict[str, Any]:
 def _describe(model: Any) -> dict[str, Any]:
     around = isinstance(model, Prepared)
     learner = model.learner_ if around else model
-    names = getattr(model, "feature_names_in_", None)
-    training_record = model.__dict__.get("training_record_") or {}
-    described: dict[str, Any] = {
-        "class": type(learner).__name__,
-        "rows": int(model.n_seen_),
-        "learned": [one.to_dict() for one in learned_inputs(training_record)],
-        "columns": int(model.n_features_in_),
-        "names": None if names is None else [str(name) for name in names],
+    described = {
+        **_common(model, learner, prepared=around),
         "points": int(model.size_),
         "memory": held_bytes(model),
         "scale": model.scaling_ if around else "none",
-        "missing": model.missing if around else "error",
-        "kinds": model.kinds_ if around else ["number"] * int(model.n_features_in_),
-        "params": {k: setting(v) for k, v in learner.get_params(deep=False).items()},
     }
     kinds = enumerate(described["kinds"])
     described["categorical"] = [i for i, kind in kinds if kind == "category"]
@@ -111,62 +93,75 @@ def _describe(model: Any) -> dict[str, Any]:
     return described
 
 
+def _common(model: Any, learner: Any, *, prepared: bool) -> dict[str, Any]:
+    """Return what a single model and models by key have; ``prepared`` ones prepare columns."""
+    columns, names = int(model.n_features_in_), getattr(model, "feature_names_in_", None)
+    training_record = model.__dict__.get("training_record_") or {}
+    return {
+        "class": type(learner).__name__,
+        "rows": int(model.n_seen_),
+        "learned": [one.to_dict() for one in learned_inputs(training_record)],
+        "columns": columns,
+        "names": None if names is None else [str(name) for name in names],
+        "missing": model.missing if prepared else "error",
+        "kinds": model.kinds_ if prepared else ["number"] * columns,
+        "params": {k: setting(v) for k, v in learner.get_params(deep=False).items()},
+    }
+
+
 def _print(found: dict[str, Any]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
     by = f", written by pronk {found['written_by']}" if "written_by" in found else ""
-    _row(table, "file", f"{found['kind']}, {size(found['bytes'])}, format {found['format']}{by}")
+    kind = f"{found['kind']}, {size(found['bytes'])}, format {found['format']}{by}"
+    facts = {"file": kind}
     if "checkpoint" in found:
-        held = found["checkpoint"]
-        state = "finished" if held["finished"] else "unfinished"
-        _row(table, "run", f"{held['rows']:,} rows done, {state}")
+        state = "finished" if found["checkpoint"]["finished"] else "unfinished"
+        facts["run"] = f"{found['checkpoint']['rows']:,} rows done, {state}"
     model = found.get("model")
     if model is not None:
-        _model_rows(table, model)
+        facts |= _facts(model)
     console = screen.output()
     title = screen.visible(str(model["class"] if model else found["file"]))
     console.print(title, style="bold", markup=False)
-    console.print(table)
+    console.print(screen.facts(facts))
 
 
-def _row(table: Table, name: str, text: str) -> None:
-    """Add a line; control characters in labels and names are shown, not obeyed."""
-    table.add_row(name, Text(screen.visible(text)))
-
-
-def _model_rows(table: Table, model: dict[str, Any]) -> None:
-    names = model["names"]
-    shown = f": {', '.join(names[:8])}{', ..' if len(names) > 8 else ''}" if names else ""
-    _row(table, "learned", f"{model['rows']:,} rows of {model['columns']} columns{shown}")
+def _facts(model: dict[str, Any]) -> dict[str, str]:
+    names = model["names"] or list(map(str, range(model["columns"])))
+    shown = f": {_listed(names)}" if model["names"] else ""
+    facts = {"learned": f"{model['rows']:,} rows of {model['columns']} columns{shown}"}
     files = [file["name"] for one in model["learned"] for file in one["files"]]
     if files:
-        start = ".., " if len(files) > 8 else ""
-        _row(table, "files", f"{len(files)}: {start}{', '.join(files[-8:])}")
+        start = ".., " if len(files) > LISTED else ""
+        facts["files"] = f"{len(files)}: {start}{', '.join(files[-LISTED:])}"
     if "classes" in model:
-        classes = [str(label) for label in model["classes"]]
-        more = ", .." if len(classes) > 8 else ""
-        _row(table, "classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
+        facts["classes"] = f"{len(model['classes'])}: {_listed(map(str, model['classes']))}"
     if "keys" in model:
-        _row(table, "keys", f"{model['keys']:,} in column {model['by']}, one model per key")
+        facts["keys"] = f"{model['keys']:,} in column {model['by']}, one model per key"
         means = (f"{name} {number(value)}" for name, value in model["metrics"].items())
-        _row(table, "metrics", ", ".join(means))
+        facts["metrics"] = ", ".join(means)
     else:
-        _row(table, "points held", f"{model['points']:,}" if model["points"] else "none")
-        _row(table, "memory", size(model["memory"]))
-    _row(table, "scaling", model["scale"])
+        facts["points held"] = f"{model['points']:,}" if model["points"] else "none"
+        facts["memory"] = size(model["memory"])
+    facts["scaling"] = model["scale"]
     if model["missing"] != "error":
-        _row(table, "missing", f"filled in with the {model['missing']}")
+        facts["missing"] = f"filled in with the {model['missing']}"
     for kind, word in (("category", "categories"), ("time", "times"), ("date", "dates")):
-        which = [names[i] if names else str(i) for i, k in enumerate(model["kinds"]) if k == kind]
+        which = [name for name, own in zip(names, model["kinds"], strict=True) if own == kind]
         if which:
-            _row(table, word, ", ".join(which))
-    _row(table, "settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
+            facts[word] = ", ".join(which)
+    facts["settings"] = ", ".join(f"{k}={v}" for k, v in model["params"].items())
     held = model.get("certificate")
     if held is not None:
-        _row(table, "certificate", _certificate(held))
+        facts["certificate"] = _certificate(held)
         if held.get("combination"):
-            _row(table, "  of combinations", _certificate(held["combination"]))
+            facts["  of combinations"] = _certificate(held["combination"])
+    return facts
+
+
+def _listed(several: Iterable[str]) -> str:
+    """Return the first of several names."""
+    first = list(several)
+    return ", ".join(first[:LISTED]) + (", .." if len(first) > LISTED else "")
 
 
 def _certificate(held: dict[str, Any]) -> str:

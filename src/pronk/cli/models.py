@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-import hashlib
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pronk.cli.checkpoint import input_files
 from pronk.cli.scale_out import KeyedRun, key_errors, with_key
 from pronk.cli.screen import CommandError
 from pronk.columns.dates import DATE, TIME
 from pronk.columns.values import CATEGORY, NUMBER, NUMERIC
-from pronk.core.state import checked_count, require
 from pronk.data import FileStream, Prepared, Reading, StreamError
 from pronk.data.opening import open_source, reads_once
 from pronk.data.prepared import around
@@ -91,137 +88,6 @@ def describe_choices(chosen: dict[str, Any]) -> str:
     others = {k: v for k, v in chosen.items() if k not in ("bandwidth", "budget")}
     texts += [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
     return "; ".join(texts)
-
-
-# -- files that a model has learned ----------------------------------------------------------------
-#
-# A model learns no file twice by mistake: it stores an entry for each input of `pronk run`, with
-# the rows, and name, size and SHA-256 of each file. Files are recognised by content, under any
-# name; a file that starts with a learned file has grown. Standard input, pipes and queries leave no
-# entry.
-
-#: Bytes per read, and file names in a message.
-_CHUNK, _LISTED = 1 << 20, 5
-
-#: Size and digest of a file, which identify it.
-Content = tuple[int, str]
-
-
-@dataclass(frozen=True)
-class LearnedFile:
-    """A file of an input."""
-
-    name: str
-    content: Content
-    starts: frozenset[Content] = field(default_factory=frozenset)
-    """Contents of its first bytes, for the lengths of files learned earlier."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of the training record."""
-        size, digest = self.content
-        return {"name": self.name, "bytes": size, "sha256": digest}
-
-
-@dataclass(frozen=True)
-class LearnedInput:
-    """The files and rows that one run has learned."""
-
-    files: list[LearnedFile]
-    rows: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of the training record."""
-        return {"rows": self.rows, "files": [file.to_dict() for file in self.files]}
-
-    @classmethod
-    def of(cls, state: Any) -> LearnedInput:
-        """Read the result of `to_dict` from a file; raise a StateError if it is damaged."""
-        files = state.get("files") if isinstance(state, dict) else None
-        require(isinstance(files, list), "learned has no files")
-        found = []
-        for one in files or []:
-            good = isinstance(one, dict) and set(one) == {"name", "bytes", "sha256"}
-            require(good and all(type(one[k]) is str for k in ("name", "sha256")), "learned")
-            found.append(
-                LearnedFile(one["name"], (checked_count(one["bytes"], "bytes"), one["sha256"]))
-            )
-        return cls(found, checked_count(state.get("rows"), "rows"))
-
-
-def learned_inputs(training_record: dict[str, Any]) -> list[LearnedInput]:
-    """Read the inputs that the training record of a model lists."""
-    held = training_record.get("learned", [])
-    require(isinstance(held, list), "learned is not a list")
-    return [LearnedInput.of(one) for one in held]
-
-
-def input_contents(reading: Reading, known: Sequence[LearnedInput]) -> list[LearnedFile] | None:
-    """Return the contents of an input's files; None for an input without files.
-
-    The starts of a file are digested too, up to the sizes of the files of ``known``.
-    """
-    sizes = {file.content[0] for one in known for file in one.files}
-    return [_digest(file, sizes) for file in input_files(reading)] or None
-
-
-def _digest(path: Any, sizes: Collection[int]) -> LearnedFile:
-    """Digest a file, and its first bytes up to each of some sizes."""
-    digest, place, starts = hashlib.sha256(), 0, set()
-    with path.open("rb") as file:
-        for size in (*sorted(sizes), None):
-            while size is None or place < size:
-                data = file.read(_CHUNK if size is None else min(_CHUNK, size - place))
-                if not data:
-                    break
-                digest.update(data)
-                place += len(data)
-            if place == size:
-                starts.add((place, digest.hexdigest()))
-    return LearnedFile(path.name, (place, digest.hexdigest()), frozenset(starts))
-
-
-def refuse_learned(
-    option: str, model: Path, known: Sequence[LearnedInput], files: Sequence[LearnedFile]
-) -> None:
-    """Raise if a model, named by ``option``, has learned one of these files or its start."""
-    rows = {file.content: one.rows for one in known for file in one.files if len(one.files) == 1}
-    before = {file.content: file.name for one in known for file in one.files}
-    again = [file for file in files if file.content in before]
-    once_more = "--again learns it once more"
-    if again and len(files) == 1:
-        name = before[again[0].content]
-        under = "" if name == again[0].name else f", as {name!r}"
-        count = f" ({rows[again[0].content]:,} rows)" if again[0].content in rows else ""
-        raise CommandError(
-            f"{option}: {str(model)!r} has learned {again[0].name!r} already{under}{count}; "
-            f"{once_more}"
-        )
-    if again:
-        names = ", ".join(repr(file.name) for file in again[:_LISTED])
-        more = ", .." if len(again) > _LISTED else ""
-        raise CommandError(
-            f"{option}: {str(model)!r} has learned {len(again)} of the {len(files)} files already: "
-            f"{names}{more}; give only the others, or learn all once more with --again"
-        )
-    for file in files:
-        for start in sorted(file.starts & before.keys(), reverse=True):
-            count = f", {rows[start]:,} rows," if start in rows else ""
-            raise CommandError(
-                f"{option}: {file.name!r} has grown since {str(model)!r} learned its first "
-                f"{start[0]:,} bytes{count}; give the new rows in a file of their own, or "
-                f"{once_more} from its start (with --checkpoint, a run resumes in a growing file)"
-            )
-
-
-def add_input(
-    known: Iterable[LearnedInput], files: Sequence[LearnedFile] | None, rows: int
-) -> list[LearnedInput]:
-    """Add an input to the known ones, in place of those that it contains."""
-    if files is None:
-        return list(known)
-    held = {content for file in files for content in (file.content, *file.starts)}
-    others = [one for one in known if not {file.content for file in one.files} <= held]
-    return [*others, LearnedInput(list(files), rows)]
 
 
 # -- the rows of a file for a learner or a saved model ---------------------------------------------

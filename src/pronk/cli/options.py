@@ -122,7 +122,7 @@ def switch_off(panel: str, help_text: str) -> Option:
 
 
 def annotated(annotation: Any, default: Any = None) -> Option:
-    """Return an option of a table from an annotation, such as `Cluster`."""
+    """Return an option of a table from an annotation, such as `Seed`."""
     return Option(lambda _: annotation, default)
 
 
@@ -351,14 +351,6 @@ Workers = Annotated[
         rich_help_panel=SCALE_OUT,
     ),
 ]  # fmt: skip
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Use the workers of a Dask scheduler (tcp://..); local:N starts N processes.",
-        rich_help_panel=SCALE_OUT,
-    ),
-]
 AsJSON = Annotated[
     bool,
     typer.Option(

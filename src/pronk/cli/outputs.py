@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from io import FileIO
 from itertools import combinations
 from pathlib import Path
@@ -49,20 +48,6 @@ def check_regular(path: Path, where: str) -> None:
         return
     if not good:
         raise CommandError(f"{where} is a device, a pipe or a socket; give the name of a file")
-
-
-def check_figure_tools(figures: Path | None) -> None:
-    """Raise if Matplotlib is missing."""
-    if figures is not None and find_spec("matplotlib") is None:
-        raise CommandError('--figures needs Matplotlib: pip install ".[plot]" in the clone')
-
-
-def check_directory(option: str, path: Path) -> None:
-    """Raise if a directory cannot be created or written to."""
-    where = f"{option}: {str(path)!r}"
-    if path.exists() and not path.is_dir():
-        raise CommandError(f"{where} is not a directory")
-    check_place(path, where)
 
 
 def check_place(path: Path, where: str) -> None:
@@ -114,14 +99,12 @@ def check_outputs(outputs: Mapping[str, Path | None], file: str, query: str | No
     }
     read = Origins(file, query)
     for option, path in written.items():
-        for place in (path, *_beside(path)):
-            refuse_input(option, place, read)
+        refuse_input(option, path, read)
     for (one, path), (other, place) in combinations(written.items(), 2):
-        if any(_same(a, b) for a in (path, *_beside(path)) for b in (place, *_beside(place))):
+        if _same(path, place):
             raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
     for option, path in written.items():
-        for place in (path, *_beside(path)):
-            check_file(option, place)
+        check_file(option, path)
 
 
 def refuse_input(option: str, path: Path, read: Origins) -> None:
@@ -133,13 +116,6 @@ def refuse_input(option: str, path: Path, read: Origins) -> None:
         raise CommandError(
             f"{where} would be an input file the next time; choose another folder or name"
         )
-
-
-def _beside(path: Path) -> list[Path]:
-    """Return the temporary files beside a Parquet output."""
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        return []
-    return [path.with_name(path.name + ending) for ending in (".spool", ".part")]
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -163,15 +139,13 @@ class AppendedFile:
     ----------
     path : file name
     option : its name in messages
-    place : file to write to, if not ``path``
     """
 
-    def __init__(self, path: Path, option: str, place: Path | None = None) -> None:
+    def __init__(self, path: Path, option: str) -> None:
         self.path = path
         self.option = option
         self.rows = 0
         self.bytes = 0
-        self._place = place or path
         self._file: Any = None
 
     def __enter__(self) -> Self:
@@ -182,16 +156,13 @@ class AppendedFile:
         if self._file is not None:
             self._file.close()
 
-    def start(self) -> None:
-        """Create an empty file."""
-        self._open(0)
-
-    def resume(self, rows: int, size: int) -> None:
-        """Continue after a number of rows and bytes; truncate what follows."""
-        held = self._place.stat().st_size if self._place.exists() else 0
+    def begin(self, place: Sequence[Any] | None = None) -> None:
+        """Create an empty file, or continue after the rows and bytes of a snapshot."""
+        rows, size = (0, 0) if place is None else place[:2]
+        held = self.path.stat().st_size if size and self.path.exists() else 0
         if held < size:
             raise CommandError(
-                f"{self.option}: {str(self._place)!r} has {held:,} bytes, but had {size:,} at the "
+                f"{self.option}: {str(self.path)!r} has {held:,} bytes, but had {size:,} at the "
                 "snapshot; give the file of that run, or remove the checkpoint"
             )
         self._open(size)
@@ -200,7 +171,7 @@ class AppendedFile:
     def _open(self, size: int) -> None:
         try:
             # Unbuffered: what is written is in the file, and a full disk is noticed at once.
-            self._file = FileIO(self._place, "r+" if size else "w", opener=_without_waiting)
+            self._file = FileIO(self.path, "r+" if size else "w", opener=_without_waiting)
             self._file.truncate(size)
             self._file.seek(size)
         except OSError as error:
@@ -212,6 +183,13 @@ class AppendedFile:
         while rest:
             rest = rest[self._file.write(rest) :]
         self.bytes += len(data)
+
+    def _write(self, data: bytes) -> None:
+        """Append data; a failure names the option and the file."""
+        try:
+            self._append(data)
+        except OSError as error:
+            raise self._failed(error) from None
 
     def sync(self) -> None:
         """Flush everything written so far to the disk."""
@@ -239,10 +217,7 @@ class BadRowsFile(AppendedFile):
             writer.writerow(["row", "reason", "values"])
         for bad in rows:
             writer.writerow([bad.row, bad.reason, json.dumps(bad.values, default=str)])
-        try:
-            self._append(text.getvalue().encode("utf-8", "replace"))
-        except OSError as error:
-            raise self._failed(error) from None
+        self._write(text.getvalue().encode("utf-8", "replace"))
         self.rows += len(rows)
 
 
@@ -265,10 +240,7 @@ class MetricsFile(AppendedFile):
     def write(self, record: Record, alarms: int, swaps: int) -> None:
         """Append a record."""
         values = finite(as_row(record, alarms, swaps, self._targets))
-        try:
-            self._append(self._encode(values).encode())
-        except OSError as error:
-            raise self._failed(error) from None
+        self._write(self._encode(values).encode())
         self.rows += 1
 
     def _encode(self, values: dict[str, Any]) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.models import missing_value_error, open_for_model, target_names, task_of
@@ -29,7 +28,7 @@ from pronk.core.checks import without_label
 from pronk.data import FileStream, Reading, StreamError
 from pronk.estimators import files
 from pronk.evaluate.formatting import number
-from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
+from pronk.evaluate.metrics import DEFAULTS, Scores, get_scores
 from pronk.evaluate.models import BlockAdapter, has_probabilities
 
 
@@ -71,12 +70,12 @@ def predict_file(
         names=target_names(model, stream),
     )
     adapter = BlockAdapter(model, labels, shares, interval, None, quantiles)
-    averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
+    scores = Scores(get_scores(DEFAULTS[task]), None)
     rows = 0
     with ExitStack() as stack:
         if isinstance(model, KeyedRun):
             stack.callback(model.abandon)
-        written: PredictionsFile | StandardOutput | None = None
+        written: PredictionsFile | None = None
         for X, y, _, kept, *_ in _blocks(stream, path):
             if written is None:  # the first rows could be read
                 if output is None:
@@ -84,14 +83,16 @@ def predict_file(
                 else:
                     written = PredictionsFile(output, layout, option="--output")
                 stack.enter_context(written)
-                written.start()
+                written.begin()
             if isinstance(model, KeyedRun):
                 X = model.with_keys(X, kept)
             forecast = adapter.predict(X)
             rows += len(X)
             written.write(y if scored else None, forecast, kept)
             if scored:
-                _score(averages, y, forecast.values)
+                missing = without_label(y)
+                known = np.ones(len(y), dtype=bool) if missing is None else ~missing
+                scores.add(y[known], forecast[known])
     if isinstance(model, KeyedRun) and model.without_model:
         text = f"{model.without_model:,} rows have a key without a model; their prediction is the "
         what = "most frequent label" if labels else "mean of the targets"
@@ -100,7 +101,7 @@ def predict_file(
         screen.note(text, screen.messages())
     if output is None:
         return
-    metrics = {a.metric.name: a.mean() for a in averages if a.rows}
+    metrics = scores.values() if scores.rows else {}
     if as_json:
         screen.print_json(
             {
@@ -133,11 +134,3 @@ def _kind(model: Any, stream: FileStream) -> Any:
     if stream.target is not None:
         return stream.target_type
     return pa.array(model.labels_ if isinstance(model, KeyedRun) else model.classes_).type
-
-
-def _score(averages: list[Averages], y: NDArray[Any], predictions: NDArray[Any]) -> None:
-    missing = without_label(y)
-    known = np.ones(len(y), dtype=bool) if missing is None else ~missing
-    if known.any():
-        for average in averages:
-            average.add(average.metric.rows(y[known], predictions[known]))

@@ -7,17 +7,15 @@ of --quantiles, and a column p_CLASS per class if the learner has probabilities.
 have their own columns, y_NAME, prediction_NAME, ..
 
 CSV and NDJSON files grow, so a resumed run truncates them to the position in its snapshot. A
-Parquet file cannot grow: a run with checkpoints writes its rows to a spool beside it (an Arrow
-stream), from which the Parquet file is written at the end.
+Parquet file cannot grow: a run with checkpoints does not write one.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,22 +80,6 @@ class PredictionColumns:
                     f"--keep: {name!r} is a column name of the predictions; rename the column"
                 )
 
-    def schema(self) -> pa.Schema:
-        """Return names and types of the columns."""
-        fields: list[Any] = [("row", pa.int64()), *self.kept.items()]
-        if self.targets:
-            fields += [(name, self.kind) for name in self._columns("y")]
-        fields += [(name, self.kind) for name in self._columns("prediction")]
-        if self.intervals:
-            ends = zip(self._columns("low"), self._columns("high"), strict=True)
-            fields += [(name, pa.float64()) for pair in ends for name in pair]
-        each = zip(*map(self._columns, self.quantiles), strict=True)
-        fields += [(name, pa.float64()) for names in each for name in names]
-        if self.probabilities:
-            assert self.classes is not None
-            fields += [(f"p_{_word(label)}", pa.float64()) for label in self.classes.tolist()]
-        return pa.schema(fields)
-
     def _columns(self, name: str) -> list[str]:
         return [f"{name}_{one}" for one in self.names] or [name]
 
@@ -110,29 +92,43 @@ class PredictionColumns:
         self, start: int, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None
     ) -> pa.RecordBatch:
         """Return the next rows."""
-        columns: list[Any] = [np.arange(start, start + len(forecast))]
-        columns += [_whole(kept.column(name)).cast(kind) for name, kind in self.kept.items()]
+        columns: dict[str, Any] = {"row": np.arange(start, start + len(forecast))}
+        for name, kind in self.kept.items():
+            columns[name] = _whole(kept.column(name)).cast(kind)
+
+        def add(name: str, values: NDArray[Any]) -> None:
+            several = [values] if values.ndim == 1 else values.T
+            for column, one in zip(self._columns(name), several, strict=True):
+                columns[column] = _column(one, self.kind)
+
+        def add_numbers(names: Sequence[str], numbers: NDArray[np.float64]) -> None:
+            """Add the columns of some names for each target; NaN is empty."""
+            each = zip(*map(self._columns, names), strict=True)
+            flat = numbers.reshape(len(forecast), -1).T
+            for column, one in zip([name for own in each for name in own], flat, strict=True):
+                columns[column] = pa.array(one, from_pandas=True)
+
         if self.targets:
             assert targets is not None
-            columns += [_column(values, self.kind) for values in _outputs(targets)]
-        columns += [_column(values, self.kind) for values in _outputs(forecast.values)]
+            add("y", targets)
+        add("prediction", forecast.values)
         if self.intervals:
             assert forecast.intervals is not None
-            ends = forecast.intervals.reshape(len(forecast), -1).T
-            columns += [pa.array(end, from_pandas=True) for end in ends]  # NaN: no interval yet
+            add_numbers(("low", "high"), forecast.intervals)
         if self.quantiles:
             assert forecast.quantiles is not None
-            found = forecast.quantiles.reshape(len(forecast), -1).T
-            columns += [pa.array(one, from_pandas=True) for one in found]
+            add_numbers(self.quantiles, forecast.quantiles)
         if self.probabilities:
             assert forecast.classes is not None
             if self.classes is None:
                 self.classes = forecast.classes
             late = set(forecast.classes.tolist()) - set(self.classes.tolist())
             self.late |= {_word(label) for label in late}
-            shares = forecast.share_of(self.classes)
-            columns += [pa.array(share, from_pandas=True) for share in shares.T]
-        return pa.record_batch(columns, schema=self.schema())
+            for label, share in zip(
+                self.classes.tolist(), forecast.share_of(self.classes).T, strict=True
+            ):
+                columns[f"p_{_word(label)}"] = pa.array(share, from_pandas=True)
+        return pa.record_batch(columns)
 
 
 class PredictionsFile(AppendedFile):
@@ -142,16 +138,10 @@ class PredictionsFile(AppendedFile):
         self,
         path: Path,
         layout: PredictionColumns,
-        *,
-        resumable: bool = False,
         option: str = "--predictions",
     ) -> None:
         check_ending(path, option)
-        self._parquet = path.suffix.lower() in PARQUET
-        self._spooled = resumable and self._parquet
-        super().__init__(
-            path, option, path.with_name(path.name + ".spool") if self._spooled else None
-        )
+        super().__init__(path, option)
         self.layout = layout
         if path.suffix.lower() == ".csv":
             check_flat(layout.kept)
@@ -160,65 +150,19 @@ class PredictionsFile(AppendedFile):
     def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
         """Add the next rows."""
         batch = self.layout.batch(self.rows, targets, forecast, kept)
-        try:
-            if self._parquet and not self._spooled:
+        ending = self.path.suffix.lower()
+        if ending in PARQUET:
+            try:
                 if self._writer is None:
                     self._writer = parquet.ParquetWriter(self._file, batch.schema)
                 self._writer.write_batch(batch)
-            else:
-                self._append(self._encode(batch))
-        except OSError as error:
-            raise self._failed(error) from None
+            except OSError as error:
+                raise self._failed(error) from None
+        elif ending in NDJSON:
+            self._write(json_lines(batch))
+        else:
+            self._write(csv_lines(batch, header=not self.bytes))
         self.rows += len(forecast)
-
-    def _encode(self, batch: pa.RecordBatch) -> bytes:
-        if self._spooled:
-            start = b"" if self.bytes else batch.schema.serialize().to_pybytes()
-            return bytes(start + batch.serialize().to_pybytes())
-        if self.path.suffix.lower() in NDJSON:
-            return json_lines(batch)
-        return csv_lines(batch, header=not self.bytes)
-
-    def finish(self) -> None:
-        """Write the Parquet file from the spool, after all rows."""
-        if not self._spooled:
-            return
-        temporary = self.path.with_name(self.path.name + ".part")
-        try:
-            with (
-                self._place.open("rb") as spool,
-                ipc.open_stream(spool) as reader,
-                parquet.ParquetWriter(temporary, reader.schema) as writer,
-            ):
-                for batch in reader:
-                    writer.write_batch(batch)
-            os.replace(temporary, self.path)
-            self._place.unlink()
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise self._failed(error) from None
-
-    def reopen(self, rows: int) -> None:
-        """Recreate the spool from the first rows of a finished file, to append to it."""
-        with parquet.ParquetFile(self.path) as file:
-            if file.metadata.num_rows < rows:
-                raise CommandError(
-                    f"{self.option}: {str(self.path)!r} has {file.metadata.num_rows:,} rows, but "
-                    f"had {rows:,} at the snapshot; give the file of that run, or remove the "
-                    "checkpoint"
-                )
-            self.start()
-            schema = file.schema_arrow.remove_metadata()
-            self._append(schema.serialize().to_pybytes())
-            for batch in file.iter_batches():
-                some = batch.slice(0, rows - self.rows).replace_schema_metadata(None)
-                self._append(some.serialize().to_pybytes())
-                self.rows += some.num_rows
-
-    @property
-    def finished(self) -> bool:
-        """Whether the spool of a finished run has been converted."""
-        return self._spooled and not self._place.exists() and self.path.exists()
 
     def __exit__(self, *error: object) -> None:
         try:
@@ -228,39 +172,29 @@ class PredictionsFile(AppendedFile):
             super().__exit__(*error)
 
 
-class StandardOutput:
+class StandardOutput(PredictionsFile):
     """Predictions on standard output, as CSV or (``lines``) NDJSON."""
 
-    finished = False
-
     def __init__(self, layout: PredictionColumns, lines: bool) -> None:
-        self.layout = layout
-        self.rows = 0
+        super().__init__(Path("-.ndjson" if lines else "-.csv"), layout)
         self._lines = lines
-        if not lines:
-            check_flat(layout.kept)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         sys.stdout.flush()
 
-    def start(self) -> None:
+    def begin(self, place: Any = None) -> None:
         """Do nothing."""
 
     def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
         """Print the next rows."""
         if self._lines:
             self.layout.classes = forecast.classes  # objects need not have the same keys
-        batch = self.layout.batch(self.rows, targets, forecast, kept)
-        text = json_lines(batch) if self._lines else csv_lines(batch, header=not self.rows)
-        sys.stdout.write(text.decode())
-        sys.stdout.flush()  # a reader may wait for each block
-        self.rows += len(forecast)
+        super().write(targets, forecast, kept)
 
-    def finish(self) -> None:
-        """Do nothing."""
+    def _write(self, data: bytes) -> None:
+        sys.stdout.write(data.decode())
+        sys.stdout.flush()  # a reader may wait for each block
+        self.bytes += len(data)
 
 
 class Kept:
@@ -353,10 +287,6 @@ def check_flat(kept: dict[str, pa.DataType]) -> None:
 
 def _whole(column: Any) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _outputs(values: NDArray[Any]) -> list[NDArray[Any]]:
-    return [values] if values.ndim == 1 else list(values.T)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

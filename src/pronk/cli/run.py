@@ -13,15 +13,13 @@ from rich.console import Console
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import checkpoint_record, damage_reported, locked
+from pronk.cli.inputs import input_contents, input_files, learned_inputs, refuse_learned
 from pronk.cli.models import (
     build,
     check_weights,
-    input_contents,
-    learned_inputs,
     open_for_model,
     open_with_target,
     read_setting,
-    refuse_learned,
     saved_model,
 )
 from pronk.cli.on_alarm import split
@@ -36,7 +34,6 @@ from pronk.cli.predictions import (
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
-    check_parallel,
     key_errors,
     keyed_rows,
     models_folder,
@@ -47,6 +44,7 @@ from pronk.cli.scale_out import (
 from pronk.cli.screen import CommandError
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
 from pronk.data import FileStream, Preparing, Reading
+from pronk.data.opening import NDJSON
 from pronk.data.prepared import prepared
 from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
@@ -96,7 +94,6 @@ def run_job(job: RunOptions, *, as_json: bool) -> None:
 
 def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     console = screen.messages()
-    check_parallel(job)
     chosen: dict[str, Any] = {}
     if job.model is None:
         model, stream, chosen = _new_model(job, stack)
@@ -175,7 +172,7 @@ def _resumed_model(
         if record is not None:
             model.training_record_ = record
     job = options_for_model(job, model)
-    check_parallel(job)
+    refuse_combinations(job)
     stream = open_for_model(model, path, job.reading)
     if isinstance(model, KeyedRun):
         model.move_to(job.save)
@@ -188,29 +185,11 @@ def _resumed_model(
 
 def check_job(job: RunOptions) -> None:
     """Raise if options exclude each other or an output cannot be written to a file of its own."""
+    refuse_combinations(job)
     printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
-    if printed and job.checkpoint is not None:
-        raise CommandError(
-            "--predictions: with --checkpoint, predictions need a file, because printed rows "
-            "cannot be removed when a run resumes"
-        )
     keyed = job.model is not None and (job.model / "store.json").is_file()
     if job.model is not None and not job.model.is_file() and not keyed:
         raise CommandError(f"--model: {str(job.model)!r} does not exist, or is not a saved model")
-    if job.again and job.model is None and (job.by is None or job.save is None):
-        raise CommandError("--again needs --model, or --by with --save: other runs start over")
-    if job.reading.keep and job.predictions is None:
-        raise CommandError("--keep needs --predictions, to which the columns are copied")
-    unused = {
-        ("--no-probabilities", "--predictions"): not job.probabilities and job.predictions is None,
-        ("--metrics-every", "--metrics"): job.metrics is None
-        and job.metrics_every != RunOptions.metrics_every,
-        ("--checkpoint-every", "--checkpoint"): job.checkpoint is None
-        and job.checkpoint_every != RunOptions.checkpoint_every,
-    }
-    for (option, needed), found in unused.items():
-        if found:
-            raise CommandError(f"{option} has no effect without {needed}")
     outputs = {
         # One model per key: a folder.
         "--save": None if job.by or keyed else job.model if job.save is None else job.save,
@@ -225,6 +204,46 @@ def check_job(job: RunOptions) -> None:
         check_metrics_ending(job.metrics)
     if job.predictions is not None and not printed:
         check_ending(job.predictions, "--predictions")
+
+
+def refuse_combinations(job: RunOptions) -> None:
+    """Raise if options exclude each other, or one has no effect without another."""
+    by, workers = job.by is not None, job.workers is not None
+    saves = job.model is not None or (by and job.save is not None)
+    fixed = job.predictions is not None and job.predictions.suffix.lower() not in (".csv", *NDJSON)
+    usual = RunOptions
+    refused = {
+        "--predictions: with --checkpoint, predictions need a .csv or .ndjson file: printed rows, "
+        "and those of a Parquet file, cannot be removed when a run resumes": fixed
+        and job.checkpoint is not None,
+        "--again needs --model, or --by with --save: other runs start over": job.again
+        and not saves,
+        "--keep needs --predictions, to which the columns are copied": job.reading.keep
+        and job.predictions is None,
+        "--no-probabilities has no effect without --predictions": not job.probabilities
+        and job.predictions is None,
+        "--metrics-every has no effect without --metrics": job.metrics is None
+        and job.metrics_every != usual.metrics_every,
+        "--checkpoint-every has no effect without --checkpoint": job.checkpoint is None
+        and job.checkpoint_every != usual.checkpoint_every,
+        "--workers excludes --delay: a pass with late labels is not split": workers and job.delay,
+        "--time excludes --workers: a pass with times is not split": workers
+        and job.reading.time is not None,
+        "--checkpoint excludes --by, which keeps its models in the folder of --save": by
+        and job.checkpoint is not None,
+        "--weight: sample weights are not supported with --by and --workers": by
+        and workers
+        and job.reading.weight is not None,
+        "--interval with --by excludes --workers: leave one of them out": by
+        and workers
+        and job.interval is not None,
+        "--quantiles with --by excludes --workers: leave one of them out": by
+        and workers
+        and job.quantiles is not None,
+    }
+    for text, found in refused.items():
+        if found:
+            raise CommandError(text)
 
 
 def options_for_model(job: RunOptions, model: Any) -> RunOptions:
@@ -289,7 +308,8 @@ def _check_input(run: RunLoop, training_record: dict[str, Any], console: Console
             training_record = training_record_in(place) or {}
         run.learned = learned_inputs(training_record)
     with console.status("reading the input"):
-        run.files_read = input_contents(job.reading, run.learned)
+        known = [file for one in run.learned for file in one.files]
+        run.files_read = input_contents(input_files(job.reading), known)
     if run.files_read is None:
         what = "rows of a query" if job.reading.query else f"rows of {job.reading.name}"
         screen.note(f"{what} are not recorded in the model and can be learned twice", console)

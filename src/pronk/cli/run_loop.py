@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,11 +19,10 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import (
     Checkpoint,
     damage_reported,
-    fingerprint,
-    input_files,
     without_part,
 )
-from pronk.cli.models import LearnedFile, LearnedInput, add_input, check_weights
+from pronk.cli.inputs import LearnedFile, LearnedInput, add_input, input_files
+from pronk.cli.models import check_weights
 from pronk.cli.on_alarm import OnAlarm
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
@@ -73,70 +71,50 @@ class RunFiles:
         self._stream = stream
         self._several = several
         self._as_json = as_json
-        self.predictions: PredictionsFile | StandardOutput | None = None
+        self.predictions: PredictionsFile | None = None
         self.kept = Kept()
         self.metrics: MetricsFile | None = None
         self.bad: BadRowsFile | None = None
 
-    def open(
-        self,
-        stack: ExitStack,
-        probabilities: bool,
-        resume: dict[str, Any] | None,
-        *,
-        finished: bool,
-    ) -> None:
-        """Create the files, or reopen those of a snapshot; the stack closes them.
-
-        ``finished``: the run of the snapshot was finished.
-        """
-        job = self._job
+    def open(self, stack: ExitStack, probabilities: bool, resume: dict[str, Any] | None) -> None:
+        """Create the files, or reopen those of a snapshot; the stack closes them."""
+        job, places = self._job, resume or {}
         if job.predictions is not None:
-            self.predictions = self._predictions(job.predictions, probabilities, resume, finished)
-            stack.enter_context(self.predictions)
+            self.predictions = self._predictions(
+                job.predictions, probabilities, places.get("predictions")
+            )
         if job.metrics is not None:
             self.metrics = MetricsFile(job.metrics, self._several)
-            _begin_or_resume(self.metrics, None if resume is None else resume["metrics"])
-            stack.enter_context(self.metrics)
         if job.skip_bad is not None:
             self.bad = BadRowsFile(job.skip_bad)
-            _begin_or_resume(self.bad, None if resume is None else resume["bad"])
-            stack.enter_context(self.bad)
+        files = {"predictions": self.predictions, "metrics": self.metrics, "bad": self.bad}
+        for name, file in files.items():
+            if file is not None:
+                file.begin(places.get(name))
+                stack.enter_context(file)
 
     def _predictions(
-        self, path: Path, probabilities: bool, resume: dict[str, Any] | None, finished: bool
-    ) -> PredictionsFile | StandardOutput:
+        self, path: Path, probabilities: bool, place: list[Any] | None
+    ) -> PredictionsFile:
         layout = PredictionColumns(
             self._stream.target_type,
             intervals=self._job.interval is not None,
             quantiles=self._job.quantiles or (),
-            probabilities=probabilities,
+            probabilities=probabilities and self._job.probabilities,
             kept=self._stream.kept_types(),
             names=self._several,
         )
-        if layout.probabilities and resume is None:
-            layout.classes = self._stream.known_labels()
-        if str(path) == STANDARD_OUTPUT:
-            return StandardOutput(layout, lines=self._as_json)
-        file = PredictionsFile(path, layout, resumable=self._job.checkpoint is not None)
-        if resume is None:
-            file.start()
-        elif not (finished and file.finished):
+        if place is not None:
             with damage_reported(f"--checkpoint: {str(self._job.checkpoint)!r}"):
-                rows, size, classes, kept = resume["predictions"]
+                *_, classes, kept = place
                 if classes is not None:
                     layout.classes = np.asarray(checked_labels(classes, "classes"))
                 self.kept.restore(kept, list(layout.kept))
-            if file.finished:
-                file.reopen(rows)
-            else:
-                file.resume(rows, size)
-        return file
-
-    @property
-    def complete(self) -> bool:
-        """Whether all predictions are in their file."""
-        return self.predictions is not None and self.predictions.finished
+        elif layout.probabilities:
+            layout.classes = self._stream.known_labels()
+        if str(path) == STANDARD_OUTPUT:
+            return StandardOutput(layout, lines=self._as_json)
+        return PredictionsFile(path, layout)
 
     def write_bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Write the skipped rows to their file."""
@@ -172,13 +150,6 @@ class RunFiles:
             "metrics": None if self.metrics is None else _position(self.metrics),
             "bad": None if self.bad is None else _position(self.bad),
         }
-
-
-def _begin_or_resume(file: AppendedFile, place: list[int] | None) -> None:
-    if place is None:
-        file.start()
-    else:
-        file.resume(*place)
 
 
 def _position(file: AppendedFile) -> list[int]:
@@ -242,6 +213,10 @@ class Interruptions:
             raise Stopped(self._received)
 
 
+#: What must be the same for the metrics of a model to be continued.
+SCORED_AS = ("the task", "--window", "the kind of probabilities", "--quantiles", "--interval")
+
+
 class RunLoop:
     """One pass over a stream, from its start or from the last snapshot."""
 
@@ -296,20 +271,12 @@ class RunLoop:
     def resume_metrics(self, training_record: dict[str, Any]) -> None:
         """Continue the metrics of the rows that the model learned earlier."""
         with damage_reported(f"--model: {str(self.job.model)!r}", "train it again"):
-            *before, interval = training_record["scored_as"]
-            *now, wanted = self.scored_as
-            trace = training_record["evaluation"]["trace"] or {}
-            if before != now or (interval != wanted and "nominal_coverage" not in trace):
-                what = "--window is not that" if before[1] != now[1] else "they are not those"
-                screen.note(f"the metrics start over: {what} of the model", self.console)
-                return
-            if interval != wanted:
-                what = "without intervals"
-                if interval is not None:
-                    what = f"with --interval {interval:g}"
-                screen.note(
-                    f"coverage is counted from here: earlier runs were {what}", self.console
-                )
+            scored_as = training_record["scored_as"]
+            for name, before, now in zip(SCORED_AS, scored_as, self.scored_as, strict=True):
+                if before != now:
+                    what = f"{name} is not that of the model"
+                    screen.note(f"the metrics start over: {what}", self.console)
+                    return
             self.evaluation.restore(training_record["evaluation"])
         self._alarms_printed = len(self.trace.alarms)
         self.evaluation.begin_part()
@@ -322,7 +289,7 @@ class RunLoop:
 
     @property
     def scored_as(self) -> list[Any]:
-        """What must be the same for the metrics to be continued."""
+        """The values of `SCORED_AS`."""
         evaluation, levels = self.evaluation, self.job.quantiles
         kinds = [evaluation.probabilities, None if levels is None else list(levels)]
         return [self.stream.task, self.job.window, *kinds, evaluation.interval]
@@ -360,12 +327,11 @@ class RunLoop:
         """Predict and learn all rows; return the last record."""
         job, resume = self.job, None
         if job.checkpoint is not None:
-            files = input_files(job.reading)
-            settings = {"input": fingerprint(files), **self._settings()}
-            self.checkpoint = Checkpoint(job.checkpoint, job.checkpoint_every, settings, files)
+            paths, settings = input_files(job.reading), self._settings()
+            self.checkpoint = Checkpoint(job.checkpoint, job.checkpoint_every, settings, paths)
             resume = self._resume()
         with ExitStack() as stack:
-            self.files.open(stack, self.evaluation.probabilities, resume, finished=self.finished)
+            self.files.open(stack, self.evaluation.probabilities, resume)
             if not self.finished:
                 try:
                     self._rows(stack)
@@ -380,13 +346,10 @@ class RunLoop:
                 self.finished = True
                 # Before delayed labels are learned: rows appended to the file come before them.
                 self._snapshot()
-            complete = self.files.complete
             rest = self.evaluation.finish()
             self._records = [] if rest is None else [rest]
-            if not complete:
-                self._write()
-        if self.files.predictions is not None and not complete:
-            self.files.predictions.finish()
+            self._write()
+        if self.files.predictions is not None:
             self._note_late(self.files.predictions.layout)
         if self._on_alarm is not None:
             self._on_alarm.finish()
@@ -400,9 +363,11 @@ class RunLoop:
         signals = Interruptions()
         if self.checkpoint is not None:
             stack.enter_context(signals)
-        for step in self._steps(stack):
+        if isinstance(self.model, KeyedRun):
+            stack.enter_context(self.model.on_workers(self.job.workers))
+        for block in self.stream.blocks(self.position):
             with signals.block():
-                step()
+                self._block(block)
                 self._write()
                 if shown:
                     bar.show(self.evaluation)
@@ -411,23 +376,17 @@ class RunLoop:
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
 
-    def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
-        """Yield the steps of the run: blocks."""
-        if isinstance(self.model, KeyedRun):
-            stack.enter_context(self.model.on_workers(self.job.workers))
-        for block in self.stream.blocks(self.position):
-            if self.files.predictions is not None and len(block.y):
-                self.files.kept.add(block.kept)
-            if isinstance(self.model, KeyedRun) and len(block.y):
-                block = block._replace(X=self.model.with_keys(block.X, block.kept))
-            yield partial(self._block, block)
-
     def _block(self, block: Block) -> None:
         self._records = []
         if len(block.y):
+            X = block.X
+            if self.files.predictions is not None:
+                self.files.kept.add(block.kept)
+            if isinstance(self.model, KeyedRun):
+                X = self.model.with_keys(X, block.kept)
             if self.stream.weight is not None:
                 check_weights(block.weights, self.model.learner, self.job.algorithm, self.position)
-            self._records = self.evaluation.feed(block.X, block.y, block.weights)
+            self._records = self.evaluation.feed(X, block.y, block.weights)
         self.position = block.position
         self.files.write_bad_rows(block.bad)
 
@@ -506,7 +465,7 @@ class RunLoop:
             require(self.before or known <= tree["rows"], "rows are fewer than were scored")
         self._alarms_printed = len(self.trace.alarms) if self.evaluation.trace else 0
         self.position = self.resumed = int(tree["rows"])
-        grown = tree["finished"] and self.checkpoint.grown(tree)
+        grown = tree["finished"] and self.checkpoint.grown
         self.finished = tree["finished"] and not grown
         what = "the run was finished" if self.finished else "the run resumes"
         what = f"the input has grown: {what}" if grown else what

@@ -1,13 +1,12 @@
-"""`pronk run` with one model per key, on several cores (--workers); runs on a Dask cluster."""
+"""`pronk run` with one model per key (--by), on several cores (--workers)."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
-from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,30 +25,6 @@ from pronk.keyed.workers import KeyedWorkers
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
 
-#: Seconds to wait for a scheduler.
-PATIENCE = 10.0
-#: Time for a lost process to restart: Dask's 15 s are too short on a busy machine.
-LATE = "5 minutes"
-
-
-def check_parallel(job: RunOptions) -> None:
-    """Raise if options exclude each other."""
-    split = job.workers is not None
-    if split and job.delay:
-        raise CommandError("--workers excludes --delay: a pass with late labels is not split")
-    if job.by is not None and job.checkpoint is not None:
-        raise CommandError(
-            "--checkpoint excludes --by, which keeps its models in the folder of --save"
-        )
-    keyed = job.by is not None
-    if job.reading.weight is not None and split and keyed:
-        raise CommandError("--weight: sample weights are not supported with --by and --workers")
-    if job.reading.time is not None and split:
-        raise CommandError("--time excludes --workers: a pass with times is not split")
-    given = {"--interval": job.interval, "--quantiles": job.quantiles}
-    if keyed and split and (named := [name for name in given if given[name] is not None]):
-        raise CommandError(f"{named[0]} with --by excludes --workers: leave one of them out")
-
 
 def local_workers(workers: int | None, cluster: str | None) -> int | None:
     """Return the workers of a run: ``--cluster local:N`` is ``--workers N``."""
@@ -63,12 +38,8 @@ def local_workers(workers: int | None, cluster: str | None) -> int | None:
             f"--cluster: {cluster!r} must be local:N, which is --workers N; a pass is not split "
             "over machines; for one model per key on Spark or Kafka see pronk.spark and pronk.step"
         )
-    return _processes(cluster, number)
-
-
-def _processes(address: str, number: str) -> int:
     if not number.isdigit() or not int(number):
-        raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
+        raise CommandError(f"--cluster: {cluster!r} must be local:N with N processes")
     return int(number)
 
 
@@ -76,70 +47,6 @@ def note_one_core(job: RunOptions, console: Any) -> None:
     """Print that workers have nothing to share where there is one model."""
     if job.workers is not None and job.by is None:
         note("--workers shares the models of --by; one model learns on one core", console)
-
-
-# -- a cluster -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def open_cluster(address: str) -> Iterator[Any]:
-    """Open a client of the scheduler at an address; ``local:N`` starts N processes."""
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise CommandError('--cluster needs Dask: pip install ".[dask]" in the clone') from None
-    kind, _, number = address.partition(":")
-    if kind == "local":
-        with (
-            dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
-            LocalCluster(
-                _processes(address, number),
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",  # any free port
-                silence_logs=CRITICAL,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-        return
-    try:
-        client = Client(address, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"--cluster: no scheduler answers at {address!r}: {error}") from None
-    with client:
-        yield client
-
-
-@contextmanager
-def cluster_errors(cluster: str | None) -> Iterator[None]:
-    """Turn a lost scheduler, or a task that no worker could finish, into one line."""
-    if cluster is None:
-        yield
-        return
-    import asyncio
-    from concurrent.futures import CancelledError
-
-    from distributed import KilledWorker
-    from distributed.comm.core import CommClosedError
-
-    try:
-        yield
-    except KilledWorker as error:
-        raise CommandError(
-            f"--cluster: a task killed {error.allowed_failures + 1} workers, most likely out of "
-            "memory; give the workers more memory",
-            1,
-        ) from None
-    except (asyncio.CancelledError, CancelledError, CommClosedError):
-        raise CommandError(
-            f"--cluster: the scheduler at {cluster} was lost, or has lost its data", 1
-        ) from None
-
-
-def cluster_or_none(address: str | None) -> Any:
-    """Return a context manager with a client, or without one if no address is given."""
-    return nullcontext() if address is None else open_cluster(address)
 
 
 # -- one model per key (--by) ----------------------------------------------------------------------
@@ -175,6 +82,10 @@ def key_errors(by: str | None) -> Iterator[None]:
         if by is None or error.column != by or error.argument not in ("drop", "keep"):
             raise
         raise error.changed(argument="by") from None
+
+
+#: Attributes of the keyed models that a `KeyedRun` has too.
+_DELEGATED = ("feature_names_in_", "n_features_in_", "kinds_", "orders_", "missing", "n_seen_")
 
 
 class KeyedRun:
@@ -293,21 +204,10 @@ class KeyedRun:
 
     # Columns and their preparation, as for a single model.
 
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        return self.keyed.feature_names_in_
-
-    @property
-    def kinds_(self) -> list[str]:
-        return self.keyed.kinds_
-
-    @property
-    def orders_(self) -> list[str]:
-        return self.keyed.orders_
-
-    @property
-    def missing(self) -> str:
-        return self.keyed.missing
+    def __getattr__(self, name: str) -> Any:
+        if name in _DELEGATED:
+            return getattr(self.keyed, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
     def preparing(self) -> Preparing:
@@ -316,11 +216,6 @@ class KeyedRun:
         if not isinstance(how, Prepared):
             return Preparing("none", scale_target="none")
         return Preparing(how.scaling_, how.encoding, how.slots, how.scale_target)
-
-    @property
-    def n_seen_(self) -> int:
-        """Rows learned so far, by all keys."""
-        return self.keyed.n_seen_
 
     @property
     def target_scaled_(self) -> bool:

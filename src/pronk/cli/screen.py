@@ -9,9 +9,10 @@ import json
 import math
 import os
 import platform
+import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from pronk._version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from pronk.evaluate.tables import Table
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -48,6 +51,36 @@ def note(text: str, console: Console | None = None) -> None:
 
     line = f"note: {visible(' '.join(without_secret(text).split()))}"
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
+
+
+def table(found: Table, hidden: Container[str] = ()) -> Any:
+    """Return a table for a console, without the columns of some titles."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = [i for i, title in enumerate(found.header) if title not in hidden]
+    for i in columns:
+        title = Text(visible(found.header[i]))
+        shown.add_column(title, justify="right" if i else "left", overflow="fold")
+    for row in found.rows:
+        cells = [Text(visible(row.name), "" if row.baseline else "bold")]
+        cells += [Text(visible(cell.text), "bold" if cell.best else "") for cell in row.cells]
+        shown.add_row(*(cells[i] for i in columns), style="dim" if row.baseline else None)
+    return shown
+
+
+def facts(found: Mapping[str, str]) -> Any:
+    """Return names and texts for a console, one per line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for name, text in found.items():
+        shown.add_row(name, Text(visible(text)))
+    return shown
 
 
 @contextmanager
@@ -105,6 +138,13 @@ def print_json(value: Any, file: Any = None) -> None:
     from pronk.evaluate.formatting import finite
 
     print(json.dumps(finite(value), indent=2), file=file)
+
+
+def command_line() -> str:
+    """Return the command of this process, without passwords."""
+    from pronk.data.errors import without_secret
+
+    return without_secret(shlex.join(["pronk", *sys.argv[1:]]))
 
 
 def versions() -> dict[str, str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.models import describe_choices
@@ -18,11 +15,12 @@ from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
 from pronk.cli.screen import CommandError
 from pronk.columns.preparation import columns_in_words, notes
-from pronk.data.errors import option, without_secret
+from pronk.data.errors import option
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.formatting import number, size
-from pronk.evaluate.metrics import TITLES, describe_leads
+from pronk.evaluate.metrics import describe_leads
+from pronk.evaluate.tables import metrics_table, targets_table
 from pronk.evaluate.trace import Trace, changes_of, describe_change
 
 #: Characters of the loss curve, and drift alarms that are listed.
@@ -34,62 +32,30 @@ def print_summary(run: RunLoop, last: Record, console: Console) -> None:
     job, stream = run.job, run.stream
     title = f"{job.algorithm} on {job.reading.name}, target {stream.target}"
     console.print(screen.visible(title), style="bold", markup=False)
-    console.print(_metrics(run, last))
-    if last.outputs:
-        console.print(_metrics_per_target(run, last))
-    console.print(_facts(run, last))
+    console.print(screen.table(metrics_table(run.evaluation)))
+    if targets := targets_table(run.several, last.outputs):
+        console.print(screen.table(targets))
+    lines = {"loss curve": _loss_curve(run.trace), **_facts(run, last), **_written(run)}
+    console.print(screen.facts(lines))
 
 
-def _metrics(run: RunLoop, last: Record) -> Table:
-    baselines = run.trace.baselines
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", style="dim", no_wrap=True)
-    part = run.evaluation.part
-    if part is not None:
-        table.add_column("this input", justify="right", style="bold")
-    table.add_column("all rows", justify="right", style="" if part else "bold")
-    recent = last.rows > run.job.window
-    if recent:
-        table.add_column(f"last {run.job.window:,}", justify="right")
-    for title in baselines:
-        table.add_column(title, justify="right", style="dim")
-    for name, value in last.metrics.items():
-        values = [*([part[1][name]] if part else []), value]
-        values += [last.windowed[name]] if recent else []
-        theirs = [number(one[name]) if name in one else "" for one in baselines.values()]
-        table.add_row(TITLES[name], *map(number, values), *theirs)
-    return table
-
-
-def _metrics_per_target(run: RunLoop, last: Record) -> Table:
-    """Return a table of the metrics per target; the table above has their means."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("target", style="dim", no_wrap=True)
-    for name in last.metrics:
-        table.add_column(TITLES[name], justify="right")
-    for target, own in zip(run.several, last.outputs, strict=True):
-        table.add_row(screen.visible(target), *map(number, own.values()))
-    return table
-
-
-def _facts(run: RunLoop, last: Record) -> Table:
+def _facts(run: RunLoop, last: Record) -> dict[str, str]:
+    """Return the facts about a run, for its summary and its report."""
     job, stream, trace = run.job, run.stream, run.trace
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("loss curve", _loss_curve(trace))
+    facts: dict[str, str] = {}
     if job.interval is not None:
-        nominal = f"(nominal: {100 * job.interval:.4g}%)"
-        covered = f"{trace.coverage:.1%} of the intervals contained y {nominal}"
-        table.add_row("coverage", covered)
-        table.add_row("interval score", number(trace.interval_score.value()))
+        facts["coverage"] = (
+            f"{trace.coverage:.1%} of the intervals contained y "
+            f"(nominal: {100 * job.interval:.4g}%)"
+        )
+        facts["interval score"] = number(trace.interval_score.value())
     if trace.calibration.labels:
-        table.add_row("calibration", _calibration(trace))
+        facts["calibration"] = _calibration(trace)
     if run.evaluation.delay:
-        table.add_row("labels", f"{run.evaluation.delay:,} rows late, for the baselines too")
-    table.add_row("drift", _drift(trace))
+        facts["labels"] = f"{run.evaluation.delay:,} rows late, for the baselines too"
+    facts["drift"] = _drift(trace)
     if changes := changes_of(run.model):
-        table.add_row("recovery", _recovery(changes))
+        facts["recovery"] = _recovery(changes)
     chosen = describe_choices(run.chosen)
     if run.model.target_scaled_ and job.preparing.scale_target == "auto":
         scaled = (
@@ -97,32 +63,32 @@ def _facts(run: RunLoop, last: Record) -> Table:
         )
         chosen = f"{chosen}; {scaled}" if chosen else scaled
     if chosen:
-        table.add_row("chosen", chosen)
-    table.add_row("task", _task(run))
-    weighted = f", weighted by {screen.visible(stream.weight)}" if stream.weight else ""
+        facts["chosen"] = chosen
+    facts["task"] = _task(run)
+    weighted = f", weighted by {stream.weight}" if stream.weight else ""
     before = f", {run.before:,} of them learned earlier" if run.before else ""
-    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighted}{before}")
+    facts["rows"] = f"{last.rows:,} of {len(stream.columns)} columns{weighted}{before}"
     if last.unpredicted:
-        table.add_row("not scored", f"{last.unpredicted:,} at the start: no label was known yet")
-    table.add_row("columns", screen.visible(columns_in_words(columns_of(run))))
+        facts["not scored"] = f"{last.unpredicted:,} at the start: no label was known yet"
+    facts["columns"] = columns_in_words(columns_of(run))
     if last.unlabelled:
-        table.add_row("no label", f"{last.unlabelled:,} rows, only predicted")
+        facts["no label"] = f"{last.unlabelled:,} rows, only predicted"
     if run.files.bad is not None:
-        table.add_row(
-            "bad rows", f"{run.files.bad.rows:,}, skipped: {screen.visible(str(job.skip_bad))}"
-        )
-    table.add_row(
-        "time", f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
-    )
+        facts["bad rows"] = f"{run.files.bad.rows:,}, skipped: {job.skip_bad}"
+    facts["time"] = f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
     if getattr(getattr(run.model, "learner_", None), "reads_past_", False):
-        text = "past labels are read; `predict` uses them for the next row only"
-        table.add_row("predict", text)
+        facts["predict"] = "past labels are read; `predict` uses them for the next row only"
     if isinstance(run.model, KeyedRun):
-        table.add_row("keys", f"{len(run.model.keyed):,}, one model per key")
+        facts["keys"] = f"{len(run.model.keyed):,}, one model per key"
     else:
-        table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
-    table.add_row("memory", size(held_bytes(run.model)))
-    printed = isinstance(run.files.predictions, StandardOutput)
+        facts["points held"] = f"{last.size:,}" if last.size else "none: fixed features"
+    facts["memory"] = size(held_bytes(run.model))
+    return facts
+
+
+def _written(run: RunLoop) -> dict[str, str]:
+    """Return the files that a run has written."""
+    job, printed = run.job, isinstance(run.files.predictions, StandardOutput)
     files = {
         "model": job.save,
         "predictions": None if printed else job.predictions,
@@ -130,10 +96,7 @@ def _facts(run: RunLoop, last: Record) -> Table:
         "report": job.report,
         "checkpoint": job.checkpoint,
     }
-    for name, path in files.items():
-        if path is not None:
-            table.add_row(name, screen.visible(str(path)))
-    return table
+    return {name: str(path) for name, path in files.items() if path is not None}
 
 
 def _task(run: RunLoop) -> str:
@@ -163,9 +126,9 @@ def _loss_curve(trace: Trace) -> str:
 def _calibration(trace: Trace) -> str:
     """Return the calibration error, and the class whose error is the largest."""
     worst = max(trace.calibration.table(), key=lambda one: one["error"])
-    label = screen.visible(str(worst["label"]))
     return (
-        f"error {trace.calibration.value():.2%}, largest of class {label}: {worst['error']:.2%} "
+        f"error {trace.calibration.value():.2%}, largest of class {worst['label']}: "
+        f"{worst['error']:.2%} "
         f"(mean probability {worst['probability']:.2%}, share {worst['share']:.2%})"
     )
 
@@ -238,13 +201,9 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
     settings = {
         "file": Path(job.reading.name).name,
         "target": str(stream.target),
-        **({} if stream.weight is None else {"weight": stream.weight}),
-        **({} if stream.time is None else {"time": stream.time}),
-        "columns": columns_in_words(columns_of(run)),
-        "task": _task(run),
+        **({} if stream.time is None else {"times": stream.time}),
+        **_facts(run, last),
         "scaling": job.preparing.scale,
-        "points held": f"{last.size:,}" if last.size else "none: fixed features",
-        "memory": size(held_bytes(model)),
         "parameters": ", ".join(f"{name}={value}" for name, value in params.items()),
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }
@@ -253,16 +212,10 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         str(stream.target),
         job.algorithm,
         len(stream.columns),
-        job.window,
+        run.evaluation,
         last,
-        run.trace,
-        "; ".join(
-            filter(
-                None, (describe_leads(run.evaluation.worse), run.evaluation.carried_by_past_labels)
-            )
-        ),
         settings,
-        without_secret(shlex.join(["pronk", *sys.argv[1:]])),
+        screen.command_line(),
         run.several,
         changes_of(model),
     )

@@ -36,7 +36,6 @@ from pronk.data.errors import (
     Message,
     StreamError,
     joined,
-    option,
     other_delimiter,
     without_secret,
 )
@@ -177,15 +176,9 @@ class Reading:
         file = choices.pop("file")
         return FileStream(file, **choices, unlabelled=unlabelled, rows=rows, as_given=as_given)
 
-    def chosen(self) -> dict[str, Any]:
-        """Return the choices that differ from the defaults, by name, and the file and target."""
-        usual = Reading(self.file, strict=self.strict)
-        found = {**_chosen(self, usual), "file": self.file, "target": self.target}
-        return {**found, "strict": True} if self.strict else found
-
     @classmethod
     def of(cls, choices: Mapping[str, Any]) -> Self:
-        """Return the description from what `chosen` returned; ignore other entries."""
+        """Return the description with these fields; ignore other entries."""
         return _of(cls, choices)
 
 
@@ -198,43 +191,16 @@ class Preparing:
     slots: int = 32
     scale_target: str = "auto"
 
-    def chosen(self) -> dict[str, Any]:
-        """Return the choices that differ from the defaults, by name."""
-        return _chosen(self, Preparing())
-
     @classmethod
     def of(cls, choices: Mapping[str, Any]) -> Self:
-        """Return the description from what `chosen` returned; ignore other entries."""
+        """Return the description with these fields; ignore other entries."""
         return _of(cls, choices)
-
-
-def as_words(choices: Mapping[str, Any]) -> list[str]:
-    """Return choices as the words of a command line."""
-    words: list[str] = []
-    for name, value in choices.items():
-        if isinstance(value, bool):
-            words.append(option(name, "" if value else False))
-        elif name == "columns":
-            words += ["--columns", ",".join(value)]
-        else:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                words += [option(name), str(one)]
-    return words
 
 
 def _names(given: str | Iterable[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _chosen(description: Any, usual: Any) -> dict[str, Any]:
-    found = {}
-    for one in fields(description):
-        value = getattr(description, one.name)
-        if value != getattr(usual, one.name):
-            found[one.name] = list(value) if isinstance(value, tuple) else value
-    return found
 
 
 def _of(cls: Any, choices: Mapping[str, Any]) -> Any:

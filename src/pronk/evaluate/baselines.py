@@ -5,18 +5,33 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.state import Count, Sizes, Stateful, checked_count, require
-from pronk.evaluate.fields import Items, LabelList, Reals, checked_labels
+from pronk.evaluate.fields import Items, LabelList, Reals, Tally
 
 Array = NDArray[np.float64]
 
 
-class RunningMean(Stateful):
+class Baseline(Stateful):
+    """A model without points that learns while it predicts."""
+
+    size_ = 0
+
+    def predict_then_learn(self, X: Any, y: Any) -> Any:
+        """Return the prediction of each row, made before its target was used."""
+        raise NotImplementedError
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn the rows."""
+        self.predict_then_learn(X, y)
+        return self
+
+
+class RunningMean(Baseline):
     """Predict the mean of the targets so far; 0 for the first.
 
     >>> import numpy as np
@@ -24,8 +39,6 @@ class RunningMean(Stateful):
     >>> print(RunningMean().predict_then_learn(np.zeros((3, 1)), np.array([4.0, 2.0, 9.0])))
     [0. 4. 3.]
     """
-
-    size_ = 0
 
     def __init__(self) -> None:
         self.rows = 0
@@ -41,11 +54,6 @@ class RunningMean(Stateful):
         self.total = float(totals[-1]) if y.ndim == 1 else totals[-1]
         return np.asarray(totals[:-1] / (counts if y.ndim == 1 else counts[:, None]))
 
-    def partial_fit(self, X: Any, y: Any) -> RunningMean:
-        """Learn the rows."""
-        self.predict_then_learn(X, y)
-        return self
-
     def predict(self, X: Any) -> Array:
         """Return the mean so far."""
         mean = np.asarray(self.total) / max(self.rows, 1)
@@ -54,7 +62,7 @@ class RunningMean(Stateful):
     STATE = (Count("rows", "rows"), Reals("total", "total"))
 
 
-class RunningMajority(Stateful):
+class RunningMajority(Baseline):
     """Predict the most frequent label so far, the one seen first among equals.
 
     >>> import numpy as np
@@ -63,8 +71,6 @@ class RunningMajority(Stateful):
     >>> print(RunningMajority().predict_then_learn(np.zeros((4, 1)), y))
     [None 'a' 'a' 'b']
     """
-
-    size_ = 0
 
     def __init__(self) -> None:
         self.counts: Counter[Any] = Counter()
@@ -96,45 +102,26 @@ class RunningMajority(Stateful):
         totals = counts.sum(axis=1, keepdims=True)
         return predictions, counts / np.where(totals, totals, np.nan)
 
-    def partial_fit(self, X: Any, y: Any) -> RunningMajority:
-        """Learn the rows."""
-        self.predict_then_learn(X, y)
-        return self
-
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most frequent label so far."""
         return np.full(len(X), self.best, dtype=object)
 
-    #: Labels in order of appearance, their counts, and the index of the predicted one.
-    STATE = (
-        Items("labels", "_labels", out=lambda label: label, back=lambda label, name: label),
-        Items("counts", "_times", out=int, back=checked_count),
-        Items("best", "_place", out=int, back=checked_count),
-    )
-
-    @property
-    def _labels(self) -> list[Any]:
-        return list(self.counts)
-
-    @property
-    def _times(self) -> list[int]:
-        return list(self.counts.values())
+    #: Counts of the labels in order of appearance, and the index of the predicted one.
+    STATE = (Tally("counts", "counts"), Items("best", "_place", out=int, back=checked_count))
 
     @property
     def _place(self) -> list[int]:
         return [] if self.best is None else [list(self.counts).index(self.best)]
 
     def _assign(self, values: dict[str, Any]) -> None:
-        labels, counts = checked_labels(values["labels"], "labels"), values["counts"]
-        require(len(counts) == len(labels), "counts are not those of the labels")
-        best = values["best"]
-        require(len(best) == min(1, len(labels)), "best is not one of the labels")
-        require(all(place < len(labels) for place in best), "best is not one of the labels")
-        self.counts = Counter(dict(zip(labels, counts, strict=True)))
+        labels, best = list(values["counts"]), values["best"]
+        good = len(best) == min(1, len(labels)) and all(place < len(labels) for place in best)
+        require(good, "best is not one of the labels")
+        self.counts = Counter(values["counts"])
         self.best = labels[best[0]] if best else None
 
 
-class LastValue(Stateful):
+class LastValue(Baseline):
     """Predict the target of the previous row; 0 for the first.
 
     >>> import numpy as np
@@ -142,8 +129,6 @@ class LastValue(Stateful):
     >>> print(LastValue().predict_then_learn(None, np.array([4.0, 2.0, 9.0])))
     [0. 4. 2.]
     """
-
-    size_ = 0
 
     def __init__(self) -> None:
         self.last: Any = 0.0
@@ -156,11 +141,6 @@ class LastValue(Stateful):
             self.last = float(y[-1]) if y.ndim == 1 else y[-1].copy()
         return np.concatenate([start, y])[:-1]
 
-    def partial_fit(self, X: Any, y: Any) -> LastValue:
-        """Learn the rows."""
-        self.predict_then_learn(X, y)
-        return self
-
     def predict(self, X: Any) -> Array:
         """Return the last target."""
         last = np.asarray(self.last)
@@ -169,7 +149,7 @@ class LastValue(Stateful):
     STATE = (Reals("last", "last"),)
 
 
-class LastLabel(Stateful):
+class LastLabel(Baseline):
     """Predict the label of the previous row; None for the first.
 
     >>> import numpy as np
@@ -177,8 +157,6 @@ class LastLabel(Stateful):
     >>> print(LastLabel().predict_then_learn(None, np.array(["a", "b", "b"])))
     [None 'a' 'b']
     """
-
-    size_ = 0
 
     def __init__(self) -> None:
         self._held: list[Any] = []
@@ -191,11 +169,6 @@ class LastLabel(Stateful):
         predictions[1:] = y[:-1]
         self._held = y[-1:].tolist() or self._held
         return predictions
-
-    def partial_fit(self, X: Any, y: Any) -> LastLabel:
-        """Learn the rows."""
-        self.predict_then_learn(X, y)
-        return self
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the last label."""

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from pronk.data import Preparing, Reading
-from pronk.data.errors import without_secret, without_secrets
-from pronk.estimators.atomic import write_atomically
+from pronk.data.errors import without_secret
 from pronk.estimators.registry import make
 from pronk.evaluate.baselines import (
     BASELINES,
@@ -32,8 +30,8 @@ ORDERS = ("given", "random")
 CURVE_WINDOWS = 50
 LEAST = 100
 
-#: The files of a results directory.
-COMPARISON, RECORDS = "comparison.json", "records.jsonl"
+#: The file of a results folder.
+RECORDS = "records.jsonl"
 
 
 @dataclass(frozen=True)
@@ -114,18 +112,10 @@ class Comparison:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The file and how its rows are read and prepared, for `open_stream` and `prepare`.
-
-        Defaults are left out, so that an option added later does not change existing keys.
-        """
-        preparing = self.preparing.chosen()
-        preparing.pop("scale", None)  # it is a setting of each learner
-        preparing.pop("scale_target", None)
-        usual: dict[str, Any] = {"drop": [], "limit": None, "delimiter": None}
-        view = {**usual, **self.reading.chosen(), "digest": self.digest}
-        if self.task == "regression":  # always: earlier results learned y as it is
-            view["scale_target"] = self.preparing.scale_target
-        return {**view, **preparing} if self.reading.categorical else view
+        """The file and how its rows are read and prepared, for `open_stream` and `prepare`."""
+        preparing = asdict(self.preparing)
+        del preparing["scale"]  # it is a setting of each learner
+        return {**asdict(self.reading), **preparing, "digest": self.digest}
 
     def jobs(self) -> list[Job]:
         """Return all runs by seed, so that an interrupted comparison has runs of all learners."""
@@ -143,7 +133,6 @@ class Comparison:
                     "scale": compared.scale or self.scale,
                     "rows": self.rows,
                     "window": self.window,
-                    "scored": "from the first label on",  # earlier results scored every row
                 }
                 seed = self.seed + run
                 jobs.append(Job(compared.label, self.group, one_run, seed, settings, self.view))
@@ -154,62 +143,8 @@ class Comparison:
         """The name of the data."""
         return f"{Path(self.file).name}, {self.target}"
 
-    def save(self, directory: Path) -> None:
-        """Write the comparison to its folder, for a report from the records beside it.
-
-        The keys of the runs are written too, because they depend on the version.
-        """
-        keys = [(job.label, job.key) for job in self.jobs()]
-        saved = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
-        saved |= {**without_secrets(asdict(self.reading)), **asdict(self.preparing)}
-        saved["only"] = self.reading.columns
-        text = json.dumps({**saved, "columns": self.columns, "keys": keys}, indent=2) + "\n"
-        write_atomically(directory / COMPARISON, text.encode())
-
-    @classmethod
-    def load(cls, directory: Path) -> tuple[Comparison, list[tuple[str, str]]]:
-        """Load the comparison of a results folder, with labels and keys of its runs."""
-        path = directory / COMPARISON
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            _check_kinds(saved)
-            learners = [ComparedLearner(**compared) for compared in saved.pop("learners")]
-            keys = [(str(label), str(key)) for label, key in saved.pop("keys")]
-            known = {one.name for one in fields(cls)} - {"reading", "preparing"}
-            reading = Reading.of({**saved, "columns": saved.get("only", ())})
-            plain = {name: value for name, value in saved.items() if name in known}
-            preparing = Preparing.of(saved)
-            return cls(reading, preparing=preparing, learners=learners, **plain), keys
-        except FileNotFoundError:
-            what = f"has no {COMPARISON}" if directory.is_dir() else "is not a directory"
-            raise ValueError(f"{str(directory)!r} {what}; `pronk compare` writes one") from None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise ValueError(
-                f"{str(path)!r} is damaged ({error}); the same `pronk compare` writes it again "
-                "and keeps the finished runs"
-            ) from None
-
-
-def _check_kinds(saved: Any) -> None:
-    """Raise a ValueError if this is not a saved comparison."""
-    kinds: dict[str, type] = {
-        **dict.fromkeys(("file", "digest", "target", "order", "scale"), str),
-        **dict.fromkeys(("rows", "runs", "seed"), int),
-        **dict.fromkeys(("columns", "learners", "keys", "drop"), list),
-    }
-    if not isinstance(saved, dict):
-        raise ValueError("it is not an object")
-    for name, kind in kinds.items():
-        if not isinstance(saved.get(name), kind):
-            raise ValueError(f"{name!r} is missing or invalid")
-    if saved.get("task") not in DEFAULTS:
-        raise ValueError("'task' is missing or invalid")
-
 
 # -- results: mean and deviation over the runs of each learner, the best first ---------------------
-
-#: Numbers that the result of every run has.
-_FIGURES = ("rows", "seconds", "microseconds_per_row", "memory")
 
 
 @dataclass(frozen=True)
@@ -298,8 +233,6 @@ class Results:
     comparison: Comparison
     summaries: list[Summary]
     baselines: list[Summary]
-    damaged: int = 0
-    """Lines of the records that could not be read."""
 
     @property
     def everyone(self) -> list[Summary]:
@@ -341,17 +274,13 @@ class Results:
         return made
 
 
-def results(
-    comparison: Comparison, store: Store, keys: Sequence[tuple[str, str]] | None = None
-) -> Results:
-    """Return the results of a comparison in a store, by its keys or the given ones."""
+def results(comparison: Comparison, store: Store) -> Results:
+    """Return the results of a comparison in a store."""
     found: dict[str, list[Outcome]] = {}
-    if keys is None:
-        keys = [(job.label, job.key) for job in comparison.jobs()]
-    for label, key in keys:
-        record = store.find(key)
+    for job in comparison.jobs():
+        record = store.get(job)
         if record is not None:
-            found.setdefault(label, []).append(_checked(record, store.path))
+            found.setdefault(job.label, []).append(record)
     summaries = [
         summary(compared, found[compared.label], comparison.task)
         for compared in comparison.learners
@@ -364,32 +293,4 @@ def results(
         for one in comparison.baselines
         if one.label in found
     ]
-    return Results(comparison, summaries, baselines, store.damaged)
-
-
-def _checked(record: Outcome, path: Path) -> Outcome:
-    """Return a record; raise a ValueError if it lacks figures of the summary."""
-    try:
-        result = record["result"]
-        assert {"metrics", "recent", "size", "params"} <= result.keys()
-        assert all(isinstance(result[name], int | float) for name in _FIGURES)
-        assert all(len(result["curve"][name]) for name in ("rows", "seconds", "memory"))
-    except (AssertionError, AttributeError, KeyError, TypeError):
-        raise ValueError(
-            f"{str(path)!r} is damaged: a run of {record.get('label', 'unknown')!r} lacks "
-            "figures; `pronk compare --fresh` repeats all runs"
-        ) from None
-    return record
-
-
-def load_results(directory: Path) -> Results:
-    """Load the results of `pronk compare` from a folder; raise a ValueError if there are none."""
-    comparison, keys = Comparison.load(directory)
-    store = Store(directory / RECORDS)
-    found = results(comparison, store, keys)
-    if not found.everyone:
-        what = "has no finished run yet"
-        if store.damaged:
-            what = f"has no readable run; {RECORDS} is damaged"
-        raise ValueError(f"{str(directory)!r} {what}; run `pronk compare` again")
-    return found
+    return Results(comparison, summaries, baselines)

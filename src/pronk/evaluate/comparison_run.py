@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from pronk.core.checks import without_gaps, without_label
 from pronk.data import FileStream, Preparing, Reading, StreamError
 from pronk.data.prepared import prepared
-from pronk.estimators.inputs import timed_weights
 from pronk.evaluate.comparison import ComparedLearner
 from pronk.evaluate.evaluation import Evaluation, Record, part
 from pronk.evaluate.formatting import setting
@@ -23,7 +23,8 @@ from pronk.evaluate.models import Weights, adapt, supports_times, supports_weigh
 from pronk.evaluate.study import Job
 
 Array = NDArray[np.float64]
-Block = tuple[Array, NDArray[Any]]
+#: X, y and, of a file, its weights or None.
+Block = tuple[Any, ...]
 
 # -- the file --------------------------------------------------------------------------------------
 
@@ -119,26 +120,18 @@ def _run(job: Job) -> dict[str, Any]:
     evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
     recorded = record_rows(settings["rows"], settings["window"])
     curve, rows = Curve(), 0
-    for X, y in cut(_blocks(job, stream), recorded):
-        X, weights = _split_weights(X, stream)
+    for X, y, weights in cut(_blocks(job, stream), recorded):
         evaluation.feed(X, y, weights_for(model, weights), weights)
         rows += len(y)
         if rows in recorded:
             curve.add(rows, evaluation.record(), _certificate(learner))
     if rows != settings["rows"]:
         raise ValueError(f"the file now has {rows} rows; it had {settings['rows']}")
-    last = curve.records[-1]
+    last = curve.records[-1].to_dict()
     params = learner.get_params() if hasattr(learner, "get_params") else {}
     return {
-        "rows": last.rows,
-        "unlabelled": last.unlabelled,
-        "unpredicted": last.unpredicted,
-        "metrics": last.metrics,
-        "recent": last.windowed,
-        "seconds": last.seconds,
-        "microseconds_per_row": last.microseconds_per_row,
-        "size": last.size,
-        "memory": last.memory,
+        "recent": last.pop("windowed"),
+        **last,
         "params": {
             name: setting(value) for name, value in params.items() if name != "random_state"
         },
@@ -245,37 +238,21 @@ def record_rows(rows: int, window: int) -> frozenset[int]:
 def cut(blocks: Iterable[Block], rows: Iterable[int]) -> Iterator[Block]:
     """Cut the blocks after the rows of the records."""
     ends, done = sorted(rows), 0
-    for X, y in blocks:
-        inside = [end - done for end in ends if done < end < done + len(y)]
-        for start, end in zip([0, *inside], [*inside, len(y)], strict=True):
-            yield X[start:end], y[start:end]
-        done += len(y)
+    for block in blocks:
+        count = len(block[1])
+        inside = [end - done for end in ends if done < end < done + count]
+        for start, end in pairwise([0, *inside, count]):
+            yield tuple(part(values, slice(start, end)) for values in block)
+        done += count
 
 
 def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
     """Yield the rows of a run, in the order of the file or in the random order of its seed."""
-    blocks = _with_weights(stream)
+    blocks = ((block.X, block.y, block.weights) for block in stream.blocks())
     if job.settings["order"] == "given":
         yield from blocks
     else:
         yield from shuffled(blocks, order_of(job.seed, job.settings["rows"]))
-
-
-def _with_weights(stream: FileStream) -> Iterator[Block]:
-    """Yield the rows with their weights, and times, as last columns: shuffling keeps them."""
-    for X, y, weights, *_ in stream.blocks():
-        yield (X if weights is None else np.column_stack([X, weights])), y
-
-
-def _split_weights(X: Array, stream: FileStream) -> tuple[Array, Weights]:
-    """Split rows and weights again."""
-    columns = len(stream.columns)
-    if not stream.has_weights:
-        return X, None
-    weights = np.ascontiguousarray(X[:, columns])
-    if stream.time is not None:
-        weights = timed_weights(weights, X[:, columns + 1])
-    return np.ascontiguousarray(X[:, :columns]), weights
 
 
 # -- random orders -------------------------------------------------------------------------------
@@ -294,9 +271,13 @@ def shuffled(blocks: Iterable[Block], order: NDArray[np.intp]) -> Iterator[Block
 
     Raise a ValueError if the blocks do not have as many rows as the order.
     """
-    X, y = map(np.concatenate, zip(*blocks, strict=True))
-    if len(X) != len(order):
-        raise ValueError(f"the file now has {len(X)} rows; it had {len(order)}")
+    columns: list[Any] = [
+        None if values[0] is None else np.concatenate(values)
+        for values in zip(*blocks, strict=True)
+    ]
+    count = len(columns[1])
+    if count != len(order):
+        raise ValueError(f"the file now has {count} rows; it had {len(order)}")
     for start in range(0, len(order), BLOCK):
         chosen = order[start : start + BLOCK]
-        yield X[chosen], y[chosen]
+        yield tuple(part(values, chosen) for values in columns)

@@ -1,4 +1,4 @@
-"""Pictures as data: lines, points and bands, as SVG for a page or by Matplotlib.
+"""Pictures as data: lines, points and bands, and their SVG for a page or a notebook.
 
 The SVG has the size of its container: an inner picture with coordinates from 0 to 1,000 stretches,
 texts outside it keep their size. The page defines the colours, for light and dark mode.
@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 COLOURS = (
     "#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf", "#008ba3", "#b0171f",
 )  # fmt: skip
-GREY = "#6b6b6b"
 #: The style sheet of a page with pictures: its colours, for light and dark mode, and the SVG's.
 STYLE = files("pronk.evaluate").joinpath("chart.css").read_text(encoding="utf-8")
 #: Solid, dashed, dotted, ..: 8 colours and 4 dashes give 32 different pairs.
@@ -66,8 +65,6 @@ class Curve:
     """What the line shows, if a learner has several."""
     style: Style | None = None
     """Where it is not that of the curve's position."""
-    place: str = ""
-    """Where the name of a single point is written: above, below, right, left."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +87,6 @@ class Picture:
     """Whether the picture belongs to those along the stream."""
     first: bool = False
     """Whether it comes before everything else."""
-    margin: float = 0.0
-    """Empty share of both axes at each end, for names beside points."""
 
     def style(self, i: int) -> Style:
         """Return the style of a curve."""
@@ -108,12 +103,12 @@ class Picture:
         values = [curve.y for curve in self.curves]
         values += [end for one in self.curves if one.band is not None for end in self.band(one)]
         zero = [np.zeros(1)] if self.name == "points" else []
-        return Axis(values + zero, self.log_y, self.percent, margin=self.margin, nice=True)
+        return Axis(values + zero, self.log_y, self.percent, nice=True)
 
     def x_axis(self) -> Axis:
         """Return the horizontal axis."""
         share = self.percent and self.x != "rows"
-        return Axis([curve.x for curve in self.curves], self.log_x, share, margin=self.margin)
+        return Axis([curve.x for curve in self.curves], self.log_x, share)
 
 
 # -- axes ------------------------------------------------------------------------------------------
@@ -128,7 +123,6 @@ class Axis:
         log: bool = False,
         percent: bool = False,
         *,
-        margin: float = 0.0,
         nice: bool = False,
     ) -> None:
         self.log, self.percent = log, percent
@@ -140,8 +134,7 @@ class Axis:
         if high - low <= 1e-9 * max(abs(low), abs(high)):  # a constant is drawn in the middle
             room = 0.1 if log else 0.1 * abs(low) or 1.0
             low, high = low - room, high + room
-        room = margin * (high - low)
-        self.low, self.high = low - room, high + room
+        self.low, self.high = low, high
         if nice and not log:
             step = self._step()
             self.low = math.floor(self.low / step + 1e-9) * step
@@ -244,11 +237,6 @@ def svg(picture: Picture) -> str:
             drawn.append(f'<path class="line" {colour}{dashes} d="{d}"/>')
         shown = f"{name}: {escape(curve.kind)}" if curve.kind else name
         inside.append(f'<g data-name="{name}" data-shown="{shown}">{"".join(drawn)}</g>')
-        if curve.place in _TEXTS and len(x) and np.isfinite(x[0]) and np.isfinite(y[0]):
-            around.append(
-                f'<text data-name="{name}" class="name" x="{x[0] / 10:.2f}%" y="{y[0] / 10:.2f}%" '
-                f"{_TEXTS[curve.place]}>{name}</text>"
-            )
     described = " ".join(
         f'data-{name}="{int(axis.log)},{axis.low:.12g},{axis.high:.12g}"'
         for name, axis in (("x", x_axis), ("y", y_axis))
@@ -263,15 +251,6 @@ def svg(picture: Picture) -> str:
         '<svg class="inside" width="100%" height="100%" viewBox="0 0 1000 1000" '
         f'preserveAspectRatio="none" {described}{percent}>{"".join(inside)}</svg></svg></div>'
     )
-
-
-#: Attributes of a name beside a point.
-_TEXTS = {
-    "above": 'dy="-12" text-anchor="middle"',
-    "below": 'dy="20" text-anchor="middle"',
-    "right": 'dx="9" dy="4"',
-    "left": 'dx="-9" dy="4" text-anchor="end"',
-}
 
 
 def swatch(style: Style, points: bool = False) -> str:
@@ -312,59 +291,13 @@ def _polyline(x: Array, y: Array) -> str:
     return f"M{points}" + ("h0" if len(x) == 1 else "")
 
 
-# -- with Matplotlib -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Charts:
+    """Pictures that a notebook shows, with a line of text below them."""
 
+    pictures: list[Picture]
+    below: str
 
-def figure(pictures: Sequence[Picture], below: str, width: float = 11.0) -> Any:
-    """Draw the pictures in a Matplotlib figure, two side by side, with a line of text below."""
-    from matplotlib.figure import Figure
-
-    lines = -(-len(pictures) // 2)
-    drawn = Figure(figsize=(width, 3.1 * lines), layout="constrained")
-    for i, picture in enumerate(pictures):
-        axes = drawn.add_subplot(lines, 2, i + 1)
-        axes.set_title(picture.title, fontsize=10, loc="left")
-        axes.tick_params(labelsize=8)
-        draw(axes, picture)
-        if len(picture.curves) > 1:
-            axes.legend(fontsize=7, frameon=False)
-    drawn.supxlabel(below, fontsize=8)
-    return drawn
-
-
-def draw(axes: Any, picture: Picture) -> None:
-    """Draw a picture in Matplotlib's axes."""
-    axes.set_xlabel(picture.x, fontsize=9)
-    axes.set_ylabel(picture.y, fontsize=9)
-    if picture.counts is not None:
-        _draw_counts(axes, *picture.counts)
-        return
-    for i, curve in enumerate(picture.curves):
-        style = picture.style(i)
-        colour = GREY if style.colour < 0 else COLOURS[style.colour]
-        y = np.where(curve.y > 0, curve.y, np.nan) if picture.log_y else curve.y
-        if curve.band is not None:
-            axes.fill_between(curve.x, *picture.band(curve), color=colour, alpha=0.18, linewidth=0)
-        name = f"{curve.name}: {curve.kind}" if curve.kind else curve.name
-        if curve.points:
-            axes.plot(curve.x, y, ".", color=colour, markersize=3, alpha=0.6, label=name)
-            continue
-        dashes = DASHES[style.dashes]
-        line = (0, dashes) if dashes else "-"
-        axes.plot(curve.x, y, linestyle=line, color=colour, linewidth=1.3, label=name)
-    for row in picture.alarms:
-        axes.axvline(row, color=COLOURS[-1], linewidth=0.8, alpha=0.7)
-    axes.set_xscale("log" if picture.log_x else "linear")
-    axes.set_yscale("log" if picture.log_y else "linear")
-    axes.grid(alpha=0.25, linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_counts(axes: Any, labels: list[str], matrix: NDArray[np.int64]) -> None:
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(labels)), labels, rotation=45 if len(labels) > 4 else 0)
-    axes.set_yticks(range(len(labels)), labels)
-    for (i, j), count in np.ndenumerate(matrix):
-        colour = "white" if shares[i, j] > 0.6 else "black"
-        axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)
+    def _repr_html_(self) -> str:
+        drawn = (f"<h4>{escape(one.title)}</h4>{svg(one)}" for one in self.pictures)
+        return f"<style>{STYLE}</style>{''.join(drawn)}<p>{escape(self.below)}</p>"

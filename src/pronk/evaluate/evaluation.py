@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -29,15 +29,15 @@ from pronk.core.first_rows import learned_rows
 from pronk.core.state import checked_count, load_part, require
 from pronk.estimators.inputs import TimedWeights
 from pronk.evaluate.baselines import Lead, describe_repeating, leads
-from pronk.evaluate.fields import figure
-from pronk.evaluate.formatting import describe_rows, number
-from pronk.evaluate.metrics import DEFAULTS, Scores, Statistic, get_scores
+from pronk.evaluate.drawing import Charts
+from pronk.evaluate.fields import checked_column, doubles, figure
+from pronk.evaluate.formatting import describe_rows
+from pronk.evaluate.metrics import DEFAULTS, Scores, describe_leads, get_scores
 from pronk.evaluate.models import (
     Adapter,
     Forecast,
     Weights,
     adapt,
-    column,
     held_bytes,
     joined,
     labels_learned,
@@ -45,6 +45,7 @@ from pronk.evaluate.models import (
     predicts_labels,
     takes_delay,
 )
+from pronk.evaluate.pictures import pictures
 from pronk.evaluate.trace import Trace
 
 #: The model gets longer blocks in pieces of this many rows.
@@ -53,8 +54,10 @@ PIECE = 4096
 EARLY = 256
 #: Most rows of a chunk where labels are held back.
 LONGEST_CHUNK = 64
-_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
-_FIELDS |= {"waiting"}
+#: Rows that wait for labels: X, y, forecast, and weights or None.
+Block = tuple[Any, NDArray[Any], Forecast, Weights]
+_FIELDS = {"rows", "unlabelled", "unpredicted", "blind", "seconds", "untimed", "recorded", "labels"}
+_FIELDS |= {"scores", "trace", "waiting"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +182,8 @@ class Evaluation:
         self._each: list[Scores] = []  # of several targets
         self._part: Scores | None = None  # of the rows since `begin_part`
         self._part_rows = 0
-        # x, y, forecast, weight
-        #: Rows, labels, forecasts, and weights or pairs of a weight and a time.
-        self._waiting: deque[tuple[Any, Any, Forecast, Any]] = deque()
+        self._waiting: deque[Block] = deque()
+        self._waiting_rows = 0
         self._kept: list[tuple[NDArray[Any], Forecast]] = []
         self._recorded = 0
         self._memory: int | None = None  # None: the model has changed since it was measured
@@ -198,12 +200,9 @@ class Evaluation:
         records = []
         done = self.rows + self.unlabelled
         watched = self._short_first and self._traced and not self._held_back
-        blocks = first_pieces(X, y, weights, done) if watched else [(X, y, weights)]
         given = weights if given is None else given
         learned, start = np.ones(len(y), bool) if given is None else learned_rows(given), 0
-        for piece, targets, own in chain.from_iterable(
-            pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
-        ):
+        for piece, targets, own in pieces(X, y, self.piece, weights, done if watched else PIECE):
             missing = without_label(targets)
             flags, start = learned[start : start + len(targets)], start + len(targets)
             if self._held_back:
@@ -218,27 +217,6 @@ class Evaluation:
                     else:
                         more = part(own, rows), flags[rows]
                         records += self._feed_labelled(adapter, some, known, *more)
-        return records
-
-    def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
-        """Score rows that a model predicted and learned in other processes, as `feed` does."""
-        records, missing = [], without_label(y)
-        flags = np.zeros(len(y), dtype=bool) if missing is None else missing
-        if self._adapter is None:
-            self._start(y)
-            # The model has learned these rows already.
-            self._learned = max(0, self._learned - int(np.count_nonzero(~flags)))
-        self.seconds += seconds
-        self._memory = None
-        for rows, unlabelled in labelled_runs(flags):
-            forecast = Forecast(predictions[rows])
-            self._count_blind(np.full(len(forecast), not unlabelled))
-            if unlabelled:
-                self._count_unlabelled(y[rows], forecast)
-            else:
-                records += self._score(without_gaps(y[rows]), forecast)
-        if self.trace is not None:
-            self.trace.observe_model(self.rows, self.model)
         return records
 
     def _feed_labelled(
@@ -284,68 +262,61 @@ class Evaluation:
     def _feed_delayed(
         self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
     ) -> list[Record]:
-        began = perf_counter()
-        arrived = self._delayed(adapter, X, y, weights)
-        self.seconds += perf_counter() - began
-        self._memory = None
-        return self._score_mixed(arrived)
-
-    def _delayed(
-        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
-    ) -> list[tuple[Any, Forecast]]:
         """Predict the rows of each chunk, then learn the rows whose labels have arrived.
 
         Chunks are counted from the start of the stream. A chunk has one row, or as many as an
         eighth of the delay: a row is then predicted as if its labels were later by up to an eighth.
         """
-        arrived: list[tuple[Any, Forecast]] = []
+        began = perf_counter()
+        arrived: list[Block] = []
         start, chunk = 0, chunk_rows(self._held_back)
+        done = self.rows + self.unlabelled + self._waiting_rows
         while start < len(y):
-            done = self.rows + self.unlabelled + len(arrived) + len(self._waiting)
-            stop = min(len(y), start + chunk - done % chunk)
-            predicted = adapter.predict(X[start:stop]).widened(_outputs(y))
-            self._count_blind(np.zeros(stop - start, bool))
-            for i in range(start, stop):
-                weight = None if weights is None else weights[i].tolist()
-                forecast = predicted[i - start : i - start + 1]
-                self._waiting.append((X[i : i + 1], y[i], forecast, weight))
-            if (done + stop - start) % chunk == 0:
-                arrived += self._learn_arrived(adapter)
-            start = stop
+            rows = slice(start, min(len(y), start + chunk - done % chunk))
+            forecast = adapter.predict(X[rows]).widened(_outputs(y))
+            self._waiting.append((X[rows], y[rows], forecast, part(weights, rows)))
+            self._count_blind(np.zeros(len(forecast), bool))
+            self._waiting_rows += len(forecast)
+            done += len(forecast)
+            if done % chunk == 0:
+                arrived += self._learn_arrived(adapter, self._held_back)
+            start = rows.stop
+        self.seconds += perf_counter() - began
+        self._memory = None
+        return self._score_arrived(arrived)
+
+    def _learn_arrived(self, adapter: Adapter, keep: int) -> list[Block]:
+        """Learn the rows that wait, except for the last ``keep``, and return them."""
+        arrived: list[Block] = []
+        while (count := self._waiting_rows - keep) > 0:
+            block = self._waiting.popleft()
+            if len(block[1]) > count:
+                self._waiting.appendleft(_rows(block, slice(count, None)))
+                block = _rows(block, slice(count))
+            self._waiting_rows -= len(block[1])
+            arrived.append(block)
+        if len(arrived) > 1 and all(isinstance(block[0], np.ndarray) for block in arrived):
+            arrived = [_together(arrived)]
+        for X, y, _, weights in arrived:
+            missing = without_label(y)
+            known = np.zeros(len(y), bool) if missing is None else missing
+            for rows, unlabelled in labelled_runs(known):
+                if not unlabelled:
+                    given = part(weights, rows)
+                    adapter.learn(X[rows], without_gaps(y[rows]), given)
+                    learned = np.ones(len(y[rows])) if given is None else given
+                    self._learned += int(np.count_nonzero(learned_rows(learned)))
         return arrived
-
-    def _learn_arrived(self, adapter: Adapter) -> list[tuple[Any, Forecast]]:
-        """Learn the rows that have waited for long enough; return their labels and forecasts."""
-        count = max(0, len(self._waiting) - self._held_back)
-        rows = [self._waiting.popleft() for _ in range(count)]
-        known = [row for row in rows if without_label(column([row[1]])) is None]
-        self._learned += sum(_counts(weight) for *_, weight in known)
-        if known and all(isinstance(row[0], np.ndarray) for row in known):
-            given = _weights([row[3] for row in known])
-            X = np.concatenate([row[0] for row in known])
-            adapter.learn(X, column([row[1] for row in known]), given)
-        else:
-            for x, target, _, weight in known:
-                self._learn_one(adapter, x, target, weight)
-        return [(target, forecast) for _, target, forecast, _ in rows]
-
-    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: Any) -> None:
-        y = column([target])
-        if without_label(y) is None:
-            adapter.learn(x, y, _weights([weight]))
 
     def finish(self) -> Record | None:
         """Score the rows that wait for labels; return the last record, if there is a new one."""
         if self._waiting and self._adapter is not None:
-            rest = list(self._waiting)
-            self._waiting.clear()
             began = perf_counter()
-            for x, target, _, weight in rest:
-                self._learn_one(self._adapter, x, target, weight)
+            rest = self._learn_arrived(self._adapter, 0)
             self.seconds += perf_counter() - began
             self._memory = None
             self.every = None  # one record for the rest
-            self._score_mixed([(target, forecast) for _, target, forecast, _ in rest])
+            self._score_arrived(rest)
         if not self.rows:
             what = "has no row with a label" if self.unlabelled else "has no rows"
             raise ValueError(f"the stream {what}")
@@ -367,12 +338,12 @@ class Evaluation:
         if self._metrics is None:
             self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
         for metric in self._metrics:
-            if isinstance(metric, Statistic) and metric.probabilities and not shares:
+            if metric.probabilities and not shares:
                 raise ValueError(
                     f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
                     "classifier that has them"
                 )
-            if isinstance(metric, Statistic) and metric.levels and coverage is levels is None:
+            if metric.levels and coverage is levels is None:
                 raise ValueError(
                     f"metric {metric.name!r} needs interval=0.9 or quantiles=(0.1, 0.5, 0.9), and "
                     "a regressor that has them"
@@ -397,12 +368,12 @@ class Evaluation:
         if self._keep_forecasts:
             self._kept.append((y, forecast))
 
-    def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
-        """Score rows that arrived one by one; some may have no label."""
+    def _score_arrived(self, arrived: Sequence[Block]) -> list[Record]:
+        """Score rows whose labels have arrived; some may have no label."""
         if not arrived:
             return []
-        targets, forecasts = zip(*arrived, strict=True)
-        y, forecast = column(targets), joined(forecasts)
+        y = np.concatenate([block[1] for block in arrived])
+        forecast = joined([block[2] for block in arrived])
         missing = without_label(y)
         if missing is None:
             return self._score(y, forecast)
@@ -420,7 +391,6 @@ class Evaluation:
             return []
         assert self._scores is not None
         blind = self._blind_among(len(y), self.rows + self.unlabelled)
-        losses = self._scores.losses(y[blind:], forecast[blind:])
         if self.trace is not None:
             unscored = self.unlabelled + self.unpredicted + blind
             self.trace.add(y, forecast, unscored, blind)
@@ -432,9 +402,8 @@ class Evaluation:
         for end in ends:
             scored = slice(max(start, blind), end)
             if scored.start < end:
-                some = [values[scored.start - blind : end - blind] for values in losses]
                 for scores in filter(None, (self._scores, self._part)):
-                    scores.add(y[scored], forecast[scored], some)
+                    scores.add(y[scored], forecast[scored])
                 if y.ndim == 2:
                     self._score_each(y[scored], forecast[scored])
             self.rows += end - start
@@ -451,8 +420,7 @@ class Evaluation:
         if not self._each:
             self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
         for place, scores in enumerate(self._each):
-            one, targets = forecast.output(place), np.ascontiguousarray(y[:, place])
-            scores.add(targets, one, scores.losses(targets, one))
+            scores.add(np.ascontiguousarray(y[:, place]), forecast.output(place))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -478,38 +446,31 @@ class Evaluation:
         name = self.trace.metric.name
         return describe_repeating(name, self.metrics, self.trace.baselines, late)
 
-    def plot(self) -> Any:
-        """Draw charts of the run so far in a Matplotlib figure, which a notebook shows.
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on the baselines, if one is better or as good as the model."""
+        return [text for text in (describe_leads(self.worse), self.carried_by_past_labels) if text]
 
-        Loss along the stream with that of a baseline, drift alarms, points and experts' weights;
-        residuals and coverage for numbers, calibration and confusion for labels.
+    def plot(self) -> Charts:
+        """Return charts of the run so far, which a notebook shows.
+
+        Loss along the stream with that of the baselines, drift alarms, points and experts' weights;
+        residuals and coverage for numbers, calibration for labels.
         """
         if self.trace is None or self.rows == self.unpredicted:
             raise ValueError("nothing to plot: no row was scored, or trace=False")
-        from pronk.evaluate.drawing import figure
-        from pronk.evaluate.pictures import pictures
-
-        return figure(pictures(self.trace), describe_rows(self.rows, self.unpredicted))
+        drawn = [one for one in pictures(self.trace) if one.counts is None]
+        return Charts(drawn, describe_rows(self.rows, self.unpredicted))
 
     def _repr_html_(self) -> str:
         """Return the metrics as an HTML table, for a notebook."""
         if self.trace is None or self.rows == self.unpredicted:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
-        recent, baselines = self.recent, self.trace.baselines
-        rows = "".join(
-            f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
-            + "".join(
-                f"<td>{number(theirs[name]) if name in theirs else ''}</td>"
-                for theirs in baselines.values()
-            )
-            + "</tr>"
-            for name, value in self.metrics.items()
-        )
-        titles = ["", "all rows", "recent", *baselines]
-        head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
+        from pronk.evaluate.tables import metrics_table
+
         alarms = ", ".join(f"{alarm.row:,}" for alarm in self.trace.alarms) or "none"
         count = describe_rows(self.rows, self.unpredicted)
-        return f"<table>{head}{rows}</table><p>{count}, drift alarms at rows: {alarms}</p>"
+        return metrics_table(self, f"{count}, drift alarms at rows: {alarms}")._repr_html_()
 
     def record(self) -> Record:
         """Return the current state, with the predictions since the last record."""
@@ -552,8 +513,8 @@ class Evaluation:
         if self._kept:
             raise ValueError("there are predictions that are in no record: call record() first")
         waiting = [
-            [np.asarray(x), y, forecast.to_state(), *([] if weight is None else [weight])]
-            for x, y, forecast, weight in self._waiting
+            [np.asarray(X), y.tolist(), forecast.to_state(), weights]
+            for X, y, forecast, weights in self._waiting
         ]
         return {
             "rows": self.rows,
@@ -579,9 +540,8 @@ class Evaluation:
         require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
         self.rows = checked_count(state["rows"], "rows")
         self.unlabelled = checked_count(state["unlabelled"], "unlabelled")
-        # Earlier versions scored every row.
-        self.unpredicted = checked_count(state.get("unpredicted", 0), "unpredicted", 0, self.rows)
-        self._blind = checked_count(state.get("blind", 0), "blind", self.unpredicted)
+        self.unpredicted = checked_count(state["unpredicted"], "unpredicted", 0, self.rows)
+        self._blind = checked_count(state["blind"], "blind", self.unpredicted)
         self._recorded = checked_count(state["recorded"], "recorded")
         self._untimed = checked_count(state["untimed"], "untimed", 0, self.rows + self.unlabelled)
         self.seconds = figure(state["seconds"], "seconds")
@@ -603,8 +563,9 @@ class Evaluation:
             self._restore_part(state["part"])
         require(isinstance(state["waiting"], list), "waiting is not a list")
         most = self._held_back + chunk_rows(self._held_back) - 1
-        require(len(state["waiting"]) <= most, "more rows wait than delay allows")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
+        self._waiting_rows = sum(len(block[1]) for block in self._waiting)
+        require(self._waiting_rows <= most, "more rows wait than delay allows")
 
     def _part_state(self) -> dict[str, Any]:
         if self._part is None:
@@ -629,32 +590,36 @@ class Evaluation:
             scores.check_restored(False)
 
 
-def _counts(weight: Any) -> bool:
-    """Return whether a row of this weight, or weight and time, is learned."""
-    return weight is None or (weight[0] if isinstance(weight, list) else weight) > 0.0
+def _rows(block: Block, rows: slice) -> Block:
+    X, y, forecast, weights = block
+    return X[rows], y[rows], forecast[rows], part(weights, rows)
 
 
-def _weights(given: list[Any]) -> Weights:
-    """Return weights, or weights and times, of rows that have waited as one array."""
-    if given[0] is None:
-        return None
-    held = np.array(given, dtype=np.float64)
-    return held if held.ndim == 1 else held.view(TimedWeights)
+def _together(blocks: Sequence[Block]) -> Block:
+    """Return several blocks of arrays as one."""
+    X, y, forecasts, weights = zip(*blocks, strict=True)
+    # Concatenation makes plain arrays of weights with times.
+    given = None if weights[0] is None else np.concatenate(weights).view(type(weights[0]))
+    return np.concatenate(X), np.concatenate(y), joined(forecasts), given
 
 
-def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, Any]:
-    """Read a row that waits for its label from a file."""
-    require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
-    x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
-    good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind == "f" and len(x) == 1
-    require(good and len(forecast) == 1, "waiting has no rows")
-    simple = y is None or isinstance(y, str | int | float)
-    require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
-    weight = entry[3] if len(entry) == 4 else None
-    if isinstance(weight, list):
-        require(len(weight) == 2, "waiting has other weights")
-        return x, y, forecast, [figure(value, "waiting") for value in weight]
-    return x, y, forecast, None if weight is None else figure(weight, "waiting")
+def _checked_waiting(entry: Any) -> Block:
+    """Read rows that wait for their labels from a file."""
+    require(isinstance(entry, list) and len(entry) == 4, "waiting has no rows")
+    X, y, forecast, weights = entry
+    X, y, forecast = (
+        doubles(X, "waiting", least=2, most=2),
+        checked_column(y, "waiting"),
+        Forecast.from_state(forecast),
+    )
+    require(len(X) == len(y) == len(forecast) > 0, "waiting has other rows")
+    if weights is not None:
+        weights = doubles(weights, "waiting", least=1, most=2)
+        require(len(weights) == len(y), "waiting has other weights")
+        if weights.ndim == 2:
+            require(weights.shape[1] == 2, "waiting has other weights")
+            weights = weights.view(TimedWeights)
+    return X, y, forecast, weights
 
 
 def chunk_rows(delay: int) -> int:
@@ -673,33 +638,24 @@ def _outputs(y: NDArray[Any]) -> int | None:
 
 
 def pieces(
-    X: Any, y: NDArray[Any], length: int = PIECE, weights: NDArray[np.float64] | None = None
-) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
-    """Yield a block, in pieces if it is long and X is an array or a sparse matrix."""
-    if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
+    X: Any, y: NDArray[Any], length: int = PIECE, weights: Weights = None, done: int = PIECE
+) -> Iterator[tuple[Any, NDArray[Any], Weights]]:
+    """Yield a block after ``done`` rows, in pieces if it is long and X is an array or sparse.
+
+    The first 4,096 rows of a stream are cut at every 256th: charts of short streams then have
+    several points for what is measured between blocks.
+    """
+    if not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
         yield X, y, weights
         return
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label per row")
-    for start in range(0, len(y), length):
-        rows = slice(start, start + length)
-        yield X[rows], y[rows], part(weights, rows)
-
-
-def first_pieces(
-    X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None, done: int
-) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
-    """Yield a block after ``done`` rows, cut at every 256th of the first 4,096 rows of the stream.
-
-    Charts of short streams then have several points for what is measured between blocks.
-    """
-    arrays = isinstance(X, np.ndarray) and len(y) == len(X)
-    if done >= PIECE or not arrays or len(y) <= EARLY - done % EARLY:
+    early = max(0, min(len(y), PIECE - done))
+    ends = {0, *range(EARLY - done % EARLY, early, EARLY), *range(early, len(y), length), len(y)}
+    if len(ends) <= 2:
         yield X, y, weights
         return
-    first = EARLY - done % EARLY
-    ends = [*range(first, min(len(y), PIECE - done), EARLY), min(len(y), PIECE - done), len(y)]
-    for start, end in pairwise(sorted({0, *ends})):
+    for start, end in pairwise(sorted(ends)):
         rows = slice(start, end)
         yield X[rows], y[rows], part(weights, rows)
 

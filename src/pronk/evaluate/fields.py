@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.state import Field, Numbers, Sizes, StateError, require
+from pronk.core.state import Field, Numbers, Sizes, StateError, checked_count, require
 
 
 class Values(Numbers):
@@ -73,6 +73,23 @@ class LabelList(Field):
         labels = checked_labels(value, self.name)
         sizes.agree("labels", len(labels), self.name)
         return labels
+
+
+class Tally(Field):
+    """A dict of whole numbers of at least 0, by distinct labels; their number is ``labels``."""
+
+    def dump(self, owner: Any) -> Any:
+        held = getattr(owner, self.attribute)
+        return [list(held), list(held.values())]
+
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> dict[Any, int]:
+        good = isinstance(value, list) and len(value) == 2 and isinstance(value[1], list)
+        require(good, f"{self.name} is not a list of labels and one of counts")
+        labels, counts = checked_labels(value[0], self.name), value[1]
+        require(len(counts) == len(labels), f"{self.name} does not have one count per label")
+        sizes.agree("labels", len(labels), self.name)
+        known = [checked_count(count, self.name) for count in counts]
+        return dict(zip(labels, known, strict=True))
 
 
 def checked_labels(value: Any, name: str) -> list[Any]:

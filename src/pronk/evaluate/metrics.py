@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,6 @@ from numpy.typing import NDArray
 from pronk.aggregate.calibration import ends_of
 from pronk.core.checks import did_you_mean
 from pronk.core.state import (
-    MOST,
     Count,
     Numbers,
     Parts,
@@ -60,9 +59,9 @@ from pronk.evaluate.fields import (
     Items,
     LabelList,
     Reals,
+    Tally,
     Values,
     checked_column,
-    doubles,
 )
 from pronk.evaluate.formatting import number
 from pronk.evaluate.models import Forecast, joined
@@ -109,6 +108,12 @@ class Metric:
     name: str
     losses: Losses
     finish: Callable[[float], float] = float
+    probabilities: ClassVar[bool] = False
+    levels: ClassVar[bool] = False
+
+    def running(self) -> MeanLoss:
+        """Return the mean over no rows."""
+        return MeanLoss(self)
 
     def rows(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
         """Return one loss per row; the mean over several outputs."""
@@ -273,11 +278,13 @@ LEAST = float(np.finfo(np.float64).eps)
 
 
 class Running(Protocol):
-    """A statistic of all rows so far; `recent` computes it for the last rows."""
+    """A metric of all rows so far.
+
+    Its method `recent` returns that of the last rows, where this is not what a new one returns.
+    """
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None: ...
     def value(self) -> float: ...
-    def recent(self, y: NDArray[Any], forecast: Forecast) -> float: ...
     def to_state(self) -> Any: ...
     def restore(self, state: Any) -> None: ...
 
@@ -292,6 +299,24 @@ class Statistic:
     """Whether it needs probabilities."""
     levels: bool = False
     """Whether it needs quantiles or intervals."""
+
+
+class MeanLoss(Stateful):
+    """Sum and number of the losses of a metric."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.rows = 0
+        self.total = 0.0
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        self.total += float(self.metric.rows(y, forecast.values).sum())
+        self.rows += len(y)
+
+    def value(self) -> float:
+        return self.metric.finish(self.total / self.rows) if self.rows else math.nan
+
+    STATE = (Count("rows", "rows"), AnyReal("total", "total"))
 
 
 class LogLoss(Stateful):
@@ -328,24 +353,13 @@ class LogLoss(Stateful):
     STATE = (
         Values("sums", (2,), "sums"),
         Count("rows", "rows"),
-        LabelList("labels", "_labels"),
-        Numbers("first", ("labels",), "_places", whole=True, low=0),
+        Tally("first", "first"),
     )
 
-    @property
-    def _labels(self) -> list[Any]:
-        return list(self.first)
-
-    @property
-    def _places(self) -> NDArray[np.int64]:
-        return np.array(list(self.first.values()), dtype=np.int64)
-
-    def _assign(self, values: dict[str, Any]) -> None:
-        places = values["first"].tolist()
-        good = all(place < values["rows"] for place in places) and len(set(places)) == len(places)
+    def _restored(self, sizes: Sizes) -> None:
+        places = list(self.first.values())
+        good = all(place < self.rows for place in places) and len(set(places)) == len(places)
         require(good, "first does not have one row per label")
-        self.sums, self.rows = values["sums"], values["rows"]
-        self.first = dict(zip(values["labels"], places, strict=True))
 
 
 def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
@@ -360,45 +374,65 @@ def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
     return shares
 
 
-class Ranks(Stateful):
-    """Histograms of the log odds of each class, for its own rows and for the others."""
+class PerClass(Stateful):
+    """Sums of each class by bins of its predicted log odds.
 
-    def __init__(self) -> None:
+    Rows before any label was known are left out.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.labels: list[Any] = []
-        self.bins = np.zeros((0, 2, BINS), dtype=np.int64)
-        self.rows = 0
+        self.sums: NDArray[Any] = np.zeros((0, *shape), dtype=dtype)
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        """Add some rows."""
         assert forecast.probabilities is not None and forecast.classes is not None
         known = ~np.isnan(forecast.probabilities).any(axis=1) & (len(forecast.classes) > 0)
-        for label in [*forecast.classes.tolist(), *np.unique(y[known]).tolist()]:
-            if label not in self.labels:
-                self._add_class(label)
-        shares = forecast.share_of(np.array(self.labels))[known]
         y = y[known]
-        for i, label in enumerate(self.labels):
-            own = (y == label).astype(np.int64)
-            place = own * BINS + bin_of(shares[:, i])
-            self.bins[i] += np.bincount(place, minlength=2 * BINS).reshape(2, BINS)
-        self.rows += len(y)
+        for label in [*forecast.classes.tolist(), *np.unique(y).tolist()]:
+            if label not in self.labels:  # it had probability 0 in all earlier rows
+                new = np.zeros_like(self.sums, shape=(1, *self.sums.shape[1:]))
+                new[self.UNLIKELY] = self._rows(self.sums[:1])
+                self.labels.append(label)
+                self.sums = np.concatenate((self.sums, new))
+        probabilities = forecast.share_of(np.array(self.labels))[known]
+        for label, shares, sums in zip(self.labels, probabilities.T, self.sums, strict=True):
+            self._count(sums, shares, y == label)
 
-    def _add_class(self, label: Any) -> None:
-        """Add a class, which had probability 0 in all earlier rows."""
-        new = np.zeros((1, 2, BINS), dtype=np.int64)
-        new[0, 0, 0] = self.rows
-        self.labels.append(label)
-        self.bins = np.concatenate((self.bins, new))
+    #: Where the sums of a class count rows of probability 0.
+    UNLIKELY: tuple[int, ...]
+
+    def _rows(self, sums: NDArray[Any]) -> Any:
+        """Return the number of rows in sums."""
+        return sums.sum()
+
+    def _count(self, sums: NDArray[Any], shares: Array, hits: NDArray[np.bool_]) -> None:
+        """Add rows to the sums of a class."""
+        raise NotImplementedError
+
+
+class Ranks(PerClass):
+    """Histograms of the log odds of each class, for the rows of others and for its own."""
+
+    UNLIKELY = (0, 0, 0)
+
+    def __init__(self) -> None:
+        super().__init__((2, BINS), np.int64)
+
+    def _count(self, sums: NDArray[Any], shares: Array, hits: NDArray[np.bool_]) -> None:
+        place = hits * BINS + bin_of(shares)
+        sums += np.bincount(place, minlength=2 * BINS).reshape(2, BINS)
 
     def value(self) -> float:
-        return _mean([area(others, own) for others, own in self.bins])
+        return _mean([area(others, own) for others, own in self.sums])
 
     def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        """Return the AUC from the exact ranks of the last rows."""
         return exact_auc(y, forecast)
 
     STATE = (
         LabelList("labels", "labels"),
-        Numbers("bins", ("labels", 2, BINS), "bins", whole=True, low=0),
-        Count("rows", "rows"),
+        Numbers("sums", ("labels", 2, BINS), "sums", whole=True, low=0),
     )
 
 
@@ -448,7 +482,7 @@ CALIBRATION, REACH = 40, 7.0
 SHARES, HITS, COUNT = range(3)
 
 
-class Calibration(Stateful):
+class Calibration(PerClass):
     """Predicted probabilities and shares of each class, in bins of the log odds.
 
     >>> import numpy as np
@@ -462,30 +496,17 @@ class Calibration(Stateful):
     [('a', 0.75, 0.15), ('b', 0.25, 0.15)]
     """
 
+    UNLIKELY = (0, 0, COUNT)
+
     def __init__(self) -> None:
-        self.labels: list[Any] = []
-        self.sums = np.zeros((0, CALIBRATION, 3))
+        super().__init__((CALIBRATION, 3), np.float64)
 
-    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
-        """Add some rows; rows before any label was known are left out."""
-        assert forecast.probabilities is not None and forecast.classes is not None
-        known = ~np.isnan(forecast.probabilities).any(axis=1) & (len(forecast.classes) > 0)
-        y = y[known]
-        for label in [*forecast.classes.tolist(), *np.unique(y).tolist()]:
-            if label not in self.labels:
-                self._add_class(label)
-        probabilities = forecast.share_of(np.array(self.labels))[known]
-        for label, shares, sums in zip(self.labels, probabilities.T, self.sums, strict=True):
-            hits = (y == label).astype(np.float64)
-            added = np.column_stack((shares, hits, np.ones(len(shares))))
-            np.add.at(sums, bin_of(shares, CALIBRATION, REACH), added)
+    def _rows(self, sums: NDArray[Any]) -> Any:
+        return sums[..., COUNT].sum()
 
-    def _add_class(self, label: Any) -> None:
-        """Add a class, which had probability 0 in all earlier rows."""
-        new = np.zeros((1, CALIBRATION, 3))
-        new[0, 0, COUNT] = self.sums[:1, :, COUNT].sum()
-        self.labels.append(label)
-        self.sums = np.concatenate((self.sums, new))
+    def _count(self, sums: NDArray[Any], shares: Array, hits: NDArray[np.bool_]) -> None:
+        added = np.column_stack((shares, hits, np.ones(len(shares))))
+        np.add.at(sums, bin_of(shares, CALIBRATION, REACH), added)
 
     def errors(self) -> Array:
         """Return the calibration error of each class, in the order of ``labels``."""
@@ -505,9 +526,6 @@ class Calibration(Stateful):
 
     def value(self) -> float:
         return _mean(self.errors().tolist())
-
-    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
-        return _of_these(Calibration(), y, forecast)
 
     STATE = (LabelList("labels", "labels"), Values("sums", ("labels", CALIBRATION, 3), "sums"))
 
@@ -537,9 +555,6 @@ class Explained(Stateful):
         if not self.rows or not (spread > 0).all():
             return math.nan
         return float(np.mean(1.0 - np.atleast_1d(self.errors) / spread))
-
-    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
-        return _of_these(Explained(), y, forecast)
 
     STATE = (Count("rows", "rows"), *(Reals(name, name) for name in ("mean", "spread", "errors")))
 
@@ -580,9 +595,6 @@ class Pinball(Stateful):
 
     def value(self) -> float:
         return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
-
-    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
-        return _of_these(Pinball(self.figure), y, forecast)
 
     STATE = (Values("sums", (2,), "sums"),)
 
@@ -650,25 +662,11 @@ class MedianError(Stateful):
                 return 2.0 * RATIO**place / (RATIO + 1.0)
         raise AssertionError("a rank beyond all rows")
 
-    STATE = (
-        Count("zeros", "zeros"),
-        Numbers("places", ("bins",), whole=True, low=-FARTHEST, high=FARTHEST),
-        Numbers("counts", ("bins",), "_times", whole=True, low=0, high=MOST),
-    )
+    STATE = (Count("zeros", "zeros"), Tally("counts", "counts"))
 
-    @property
-    def _places(self) -> NDArray[np.int64]:
-        return np.array(list(self.counts), dtype=np.int64)
-
-    @property
-    def _times(self) -> NDArray[np.int64]:
-        return np.array(list(self.counts.values()), dtype=np.int64)
-
-    def _assign(self, values: dict[str, Any]) -> None:
-        places = values["places"].tolist()
-        require(len(set(places)) == len(places), "places are not distinct")
-        self.zeros = values["zeros"]
-        self.counts = dict(zip(places, values["counts"].tolist(), strict=True))
+    def _restored(self, sizes: Sizes) -> None:
+        good = all(type(place) is int and abs(place) <= FARTHEST for place in self.counts)
+        require(good, "counts are of other bins")
 
 
 def absolute_errors(y: NDArray[Any], forecast: Forecast) -> Array:
@@ -682,12 +680,6 @@ def _mean(values: list[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def _of_these(empty: Running, y: NDArray[Any], forecast: Forecast) -> float:
-    """Return a statistic of some rows."""
-    empty.add(y, forecast)
-    return empty.value()
-
-
 class Agreement(Counts):
     """A metric computed from the confusion matrix."""
 
@@ -697,9 +689,6 @@ class Agreement(Counts):
 
     def value(self) -> float:
         return float(getattr(self, self.figure))
-
-    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
-        return _of_these(Agreement(self.figure), y, forecast)
 
 
 STATISTICS: dict[str, Statistic] = {
@@ -759,60 +748,6 @@ def _get(metric: Any) -> Metric | Statistic:
 # -- over all rows and over a window -------------------------------------------------------------
 
 
-class Averages(Stateful):
-    """The mean loss over all rows and over the last ``window`` rows, for one metric."""
-
-    def __init__(self, metric: Metric, window: int | None) -> None:
-        self.metric = metric
-        self.window = window
-        self.rows = 0
-        self.total = 0.0
-        self._recent: deque[Array] = deque()
-        self._held = 0
-
-    def add(self, losses: Array) -> None:
-        """Add the losses of some rows."""
-        self.rows += len(losses)
-        self.total += float(losses.sum())
-        if self.window is None:
-            return
-        self._recent.append(losses)
-        self._held += len(losses)
-        while self._held - len(self._recent[0]) >= self.window:
-            self._held -= len(self._recent.popleft())
-
-    def mean(self) -> float:
-        """Return the metric over all rows; NaN before the first."""
-        if not self.rows:
-            return math.nan
-        return self.metric.finish(self.total / self.rows)
-
-    def recent(self) -> float:
-        """Return the metric over the last ``window`` rows, or over all if there are fewer."""
-        if self.window is None or not self._recent:
-            return self.mean()
-        oldest = self._recent[0][max(0, self._held - self.window) :]
-        total = float(oldest.sum()) + sum(float(losses.sum()) for losses in self._others())
-        return self.metric.finish(total / min(self._held, self.window))
-
-    # The last losses are stored by block, because they are summed in that order.
-    STATE = (
-        Count("rows", "rows"),
-        AnyReal("total", "total"),
-        Items(
-            "recent", "_recent", out=np.array, back=partial(doubles, most=1, least=1), kind=deque
-        ),
-    )
-
-    def _restored(self, sizes: Sizes) -> None:
-        self._held = sum(len(losses) for losses in self._recent)
-
-    def _others(self) -> Iterable[Array]:
-        blocks = iter(self._recent)
-        next(blocks)
-        return blocks
-
-
 def _as_state(block: tuple[NDArray[Any], Forecast]) -> list[Any]:
     return [block[0].tolist(), block[1].to_state()]
 
@@ -828,30 +763,19 @@ class Scores(Stateful):
     """All metrics of an evaluation, over all rows and over the last ``window`` rows."""
 
     def __init__(self, metrics: Sequence[Metric | Statistic], window: int | None) -> None:
-        self.names = [metric.name for metric in metrics]
         self.window = window
-        self._averages = [Averages(m, window) for m in metrics if isinstance(m, Metric)]
-        self._statistics = [m for m in metrics if isinstance(m, Statistic)]
-        self._running = [statistic.running() for statistic in self._statistics]
+        self.rows = 0
+        self._metrics = list(metrics)
+        self._running: list[Running] = [metric.running() for metric in metrics]
         self._recent: deque[tuple[NDArray[Any], Forecast]] = deque()
         self._held = 0
 
-    def losses(self, y: NDArray[Any], forecast: Forecast) -> list[NDArray[np.float64]]:
-        """Return the losses of a block, for `add`."""
-        return [average.metric.rows(y, forecast.values) for average in self._averages]
-
-    def add(
-        self,
-        y: NDArray[Any],
-        forecast: Forecast,
-        losses: Sequence[NDArray[np.float64]],
-    ) -> None:
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
         """Add some rows."""
-        for average, values in zip(self._averages, losses, strict=True):
-            average.add(values)
         for running in self._running:
             running.add(y, forecast)
-        if self.window is None or not self._statistics:
+        self.rows += len(y)
+        if self.window is None:
             return
         self._recent.append((y, forecast))
         self._held += len(y)
@@ -860,20 +784,23 @@ class Scores(Stateful):
 
     def values(self) -> dict[str, float]:
         """Return each metric over all rows so far."""
-        found = {average.metric.name: average.mean() for average in self._averages}
-        found |= {statistic.name: running.value() for statistic, running in self._pairs()}
-        return {name: found[name] for name in self.names}
+        return {metric.name: running.value() for metric, running in self._pairs()}
 
     def recent(self) -> dict[str, float]:
         """Return each metric over the last ``window`` rows, or over all if there are fewer."""
-        if self.window is None:
+        if self.window is None or not self._recent:
             return self.values()
-        found = {average.metric.name: average.recent() for average in self._averages}
-        if self._statistics and self._recent:
-            y = np.concatenate([pair[0] for pair in self._recent])[-self.window :]
-            forecast = joined([pair[1] for pair in self._recent])[-self.window :]
-            found |= {one.name: running.recent(y, forecast) for one, running in self._pairs()}
-        return {name: found.get(name, np.nan) for name in self.names}
+        y = np.concatenate([pair[0] for pair in self._recent])[-self.window :]
+        forecast = joined([pair[1] for pair in self._recent])[-self.window :]
+        found = {}
+        for metric, running in self._pairs():
+            if hasattr(running, "recent"):
+                found[metric.name] = running.recent(y, forecast)
+            else:
+                new = metric.running()
+                new.add(y, forecast)
+                found[metric.name] = new.value()
+        return found
 
     def check_restored(self, labels: bool) -> None:
         """Raise if the metrics cannot be computed from the restored rows."""
@@ -891,16 +818,16 @@ class Scores(Stateful):
         sums = {np.shape(one.mean) for one in self._running if isinstance(one, Explained)}
         return sums | {y.shape[1:] for y, _ in self._recent}
 
-    def _pairs(self) -> Iterable[tuple[Statistic, Running]]:
-        return zip(self._statistics, self._running, strict=True)
+    def _pairs(self) -> Iterable[tuple[Metric | Statistic, Running]]:
+        return zip(self._metrics, self._running, strict=True)
 
     STATE = (
-        Parts("averages"),
-        Parts("statistics", "_running"),
+        Count("rows", "rows"),
+        Parts("running"),
         Items("recent", "_recent", out=_as_state, back=_checked_block, kind=deque),
     )
 
     def _restored(self, sizes: Sizes) -> None:
         self._held = sum(len(y) for y, _ in self._recent)
-        rows = {average.rows for average in self._averages}
-        require(len(rows) <= 1, "averages are of different rows")
+        rows = {one.rows for one in self._running if isinstance(one, MeanLoss)}
+        require(rows <= {self.rows}, "the metrics are of different rows")

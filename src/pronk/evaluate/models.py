@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ Weights = Array | None
 
 # -- forecasts -----------------------------------------------------------------------------------
 
+#: Arrays with an entry per row.
+_NUMBERS = ("probabilities", "intervals", "quantiles")
 _FIELDS = ("values", "probabilities", "classes", "intervals", "coverage", "quantiles", "levels")
 
 
@@ -51,37 +53,32 @@ class Forecast:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: slice) -> Forecast:
-        def of(numbers: Array | None) -> Array | None:
-            return None if numbers is None else numbers[rows]
+    def __getitem__(self, rows: Any) -> Forecast:
+        return self._mapped(self.values[rows], lambda numbers: numbers[rows])
 
-        return Forecast(
-            self.values[rows], of(self.probabilities), self.classes, of(self.intervals),
-            self.coverage, of(self.quantiles), self.levels,
-        )  # fmt: skip
+    def _mapped(self, values: NDArray[Any], change: Callable[[Array], Array]) -> Forecast:
+        """Return the forecast with other values, and all numbers changed."""
+        own: dict[str, Any] = {
+            name: change(numbers)
+            for name in _NUMBERS
+            if (numbers := getattr(self, name)) is not None
+        }
+        return replace(self, values=values, **own)
 
     def output(self, place: int) -> Forecast:
         """Return the forecast of one of several outputs."""
-        ends, found = self.intervals, self.quantiles
-        return Forecast(
-            np.ascontiguousarray(self.values[:, place]),
-            intervals=None if ends is None else ends[:, place],
-            coverage=self.coverage,
-            quantiles=None if found is None else found[:, place],
-            levels=self.levels,
-        )
+        values = np.ascontiguousarray(self.values[:, place])
+        return self._mapped(values, lambda numbers: numbers[:, place])
 
     def widened(self, outputs: int | None) -> Forecast:
         """Repeat the forecast of a model that has learned nothing for several outputs."""
         if outputs is None or self.values.ndim == 2:
             return self
 
-        def of(numbers: Array | None) -> Array | None:
-            return None if numbers is None else np.repeat(numbers[:, None], outputs, axis=1)
+        def repeated(numbers: NDArray[Any]) -> NDArray[Any]:
+            return np.repeat(numbers[:, None], outputs, axis=1)
 
-        values = np.repeat(self.values[:, None], outputs, axis=1)
-        ends, found = of(self.intervals), of(self.quantiles)
-        return Forecast(values, None, None, ends, self.coverage, found, self.levels)
+        return self._mapped(repeated(self.values), repeated)
 
     def without(self, count: int) -> Forecast:
         """Return the forecast with no prediction for the first ``count`` rows."""
@@ -90,11 +87,11 @@ class Forecast:
         labels = self.values.dtype.kind != "f"
         values = self.values.astype(object) if labels else self.values.copy()
         values[:count] = None if labels else np.nan
-        return Forecast(
-            values, _blanked(self.probabilities, count), self.classes,
-            _blanked(self.intervals, count), self.coverage, _blanked(self.quantiles, count),
-            self.levels,
-        )  # fmt: skip
+
+        def blank(numbers: Array) -> Array:
+            return np.concatenate((np.full_like(numbers[:count], np.nan), numbers[count:]))
+
+        return self._mapped(values, blank)
 
     def share_of(self, classes: NDArray[Any]) -> Array:
         """Return the probabilities of other classes; 0 for unknown ones."""
@@ -155,13 +152,6 @@ class Forecast:
         return cls(values, shares, classes, ends, coverage, found, levels)
 
 
-def _blanked(numbers: Array | None, count: int) -> Array | None:
-    """Return numbers with NaN in the first rows."""
-    if numbers is None:
-        return None
-    return np.concatenate((np.full_like(numbers[:count], np.nan), numbers[count:]))
-
-
 def column(values: Sequence[Any]) -> NDArray[Any]:
     """Return predictions or targets of single rows as an array; labels may be None."""
     if any(value is None for value in values):
@@ -185,8 +175,10 @@ def joined(parts: Sequence[Forecast]) -> Forecast:
         shares = np.concatenate([part.share_of(classes) for part in parts])
     ends = _concatenated([part.intervals for part in parts])
     found = _concatenated([part.quantiles for part in parts])
-    of = parts[0]
-    return Forecast(values, shares, classes, ends, of.coverage, found, of.levels)
+    return replace(
+        parts[0], values=values, probabilities=shares, classes=classes, intervals=ends,
+        quantiles=found,
+    )  # fmt: skip
 
 
 def _concatenated(parts: Sequence[Array | None]) -> Array | None:

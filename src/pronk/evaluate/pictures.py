@@ -108,8 +108,6 @@ def _losses(trace: Trace) -> list[Picture]:
     rows = trace.segments.ends.astype(np.float64)
     sums = trace.segments.sums.cumsum(axis=0)
     names = ["learner", *BASELINES[trace.task]]
-    # A run that an earlier version started has no losses of the second baseline.
-    drawn = [i for i in range(3) if np.isfinite(means[:, i]).any()]
     alarms = [alarm.row for alarm in trace.alarms]
     share = trace.task == "classification"
     shown = means[:, :3][means[:, :3] > 0]
@@ -123,7 +121,7 @@ def _losses(trace: Trace) -> list[Picture]:
             f"was learned{legend}.",
             "rows",
             word,
-            [Curve(names[i], ends, means[:, i], dashed=i > 0) for i in drawn],
+            [Curve(names[i], ends, means[:, i], dashed=i > 0) for i in range(3)],
             log_y=log,
             percent=share,
             alarms=alarms,
@@ -134,7 +132,7 @@ def _losses(trace: Trace) -> list[Picture]:
             "Mean over all scored rows up to here.",
             "rows",
             word,
-            [Curve(names[i], rows, sums[:, i] / sums[:, -1], dashed=i > 0) for i in drawn],
+            [Curve(names[i], rows, sums[:, i] / sums[:, -1], dashed=i > 0) for i in range(3)],
             log_y=log,
             percent=share,
         ),
@@ -146,14 +144,7 @@ def _coverage(trace: Trace) -> list[Picture]:
         return []
     shortest = min(COVERAGE_ROWS, max(1, trace.segments.rows // COVERAGE_VALUES))
     ends, means, length = trace.segments.curve(SEGMENTS, shortest)
-    known = ~np.isnan(means[:, 3])  # a resumed model may have started without intervals
-    if not known.any():
-        ends, means, length = trace.segments.curve(SEGMENTS)
-        known = ~np.isnan(means[:, 3])
-    if not known.any():
-        return []
-    counts = np.diff(ends, prepend=0)[known]
-    rows, means = ends[known].astype(np.float64), means[known]
+    counts, rows = np.diff(ends, prepend=0), ends.astype(np.float64)
     share = trace.nominal_coverage
     nominal = np.full(len(rows), share)
     # Standard deviation of the share of n independent rows: sqrt(p (1 - p) / n).
@@ -164,7 +155,6 @@ def _coverage(trace: Trace) -> list[Picture]:
         "with exact intervals and independent rows 95% of the shares lie in the band."
     )
     every, widths, several = _segments(trace)
-    known = ~np.isnan(widths[:, 4])
     return [
         Picture(
             "coverage", "Coverage of the intervals", covered, "rows", "share that contained y",
@@ -176,7 +166,7 @@ def _coverage(trace: Trace) -> list[Picture]:
         ),
         Picture(
             "width", "Width of the intervals", f"Mean over {several:,} rows at a time.", "rows",
-            "width", [Curve("width", every[known], widths[known, 4])],
+            "width", [Curve("width", every, widths[:, 4])],
         ),
     ]  # fmt: skip
 
@@ -195,7 +185,7 @@ def _model_history(trace: Trace) -> list[Picture]:
     totals: dict[str, float] = {}
     for _, values in entries:
         for name, weight in values.items():
-            if name not in ("points", TRIAL_END) and not name.startswith(CHALLENGER):
+            if name not in ("points", TRIAL_END, CHALLENGER):
                 totals[name] = totals.get(name, 0.0) + weight
     heavy = sorted(totals, key=lambda name: -totals[name])[:EXPERTS]
     known = [(rows, values) for rows, values in entries if set(values) - {"points"}]
@@ -225,16 +215,12 @@ def _model_history(trace: Trace) -> list[Picture]:
 
 
 def _challenger_shares(entries: list[tuple[int, dict[str, float]]]) -> list[tuple[float, float]]:
-    """Return rows and weights of the challenger, which has none after the end of its trial.
-
-    Earlier versions recorded its experts one by one.
-    """
+    """Return rows and weights of the challenger, which has none after the end of its trial."""
     found: list[tuple[float, float]] = []
     for rows, values in entries:
         if TRIAL_END in values and found:
             found += [(values[TRIAL_END], found[-1][1]), (values[TRIAL_END], 0.0)]
-        own = [weight for name, weight in values.items() if name.startswith(CHALLENGER)]
-        found.append((float(rows), sum(own)))
+        found.append((float(rows), values.get(CHALLENGER, 0.0)))
     return found
 
 

@@ -3,30 +3,29 @@
 A job is plain data, so that it can be sent to another process, and its settings identify it: the
 record of a finished job is a line of JSON under a key made of them, and is not computed again. The
 linear algebra of a job uses one thread, or the number set with `pronk.set_threads`; several jobs
-run in parallel in processes of this machine, or of a Dask cluster that shares its files.
+run in parallel in processes of this machine.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import platform
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pronk._version import __version__
 from pronk.core.runtime import limited, set_threads
 from pronk.data.errors import without_secrets
 from pronk.evaluate.formatting import finite
 
+#: Seconds after which a process without a job ends, also if its parent was killed.
+IDLE = 10
 #: A finished job with its result, as stored.
 Outcome = dict[str, Any]
 
@@ -77,11 +76,7 @@ class Store:
 
     def get(self, job: Job) -> Outcome | None:
         """Return the record of a job, or None if it is not finished."""
-        return self.find(job.key)
-
-    def find(self, key: str) -> Outcome | None:
-        """Return the record under a key, or None."""
-        return self._records.get(key)
+        return self._records.get(job.key)
 
     def add(self, job: Job, result: dict[str, Any]) -> Outcome:
         """Store a result; it is on disk when this returns."""
@@ -158,12 +153,11 @@ def run(
     store: Store,
     workers: int = 1,
     done: Callable[[Job, bool], None] | None = None,
-    client: Any = None,
 ) -> list[Outcome]:
     """Run the jobs that are not in the store; return the records of all, in order.
 
     ``done`` is called with each job and whether it was run now. Jobs of one view follow each
-    other, so that its data is read once. With a Dask ``client``, its workers run the jobs.
+    other, so that its data is read once.
     """
     waiting: dict[str, Job] = {}
     for job in jobs:
@@ -172,9 +166,7 @@ def run(
         elif done is not None:
             done(job, False)
     ordered = sorted(waiting.values(), key=lambda job: json.dumps(job.view, sort_keys=True))
-    if client is not None:
-        performed = _on_cluster(ordered, client)
-    elif workers <= 1 or len(ordered) < 2:
+    if workers <= 1 or len(ordered) < 2:
         performed = _in_turn(ordered)
     else:
         performed = _in_processes(ordered, workers)
@@ -196,68 +188,17 @@ def _in_turn(jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
         yield job, perform(job)
 
 
-def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Run jobs in ``workers`` processes, which are terminated if the caller is interrupted."""
-    left = iter(jobs)
-    others = {child.pid for child in multiprocessing.active_children()}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin, initargs=(limited.wanted,)
-    ) as pool:
-        running: dict[Future[dict[str, Any]], Job] = {}
-        try:
-            while True:
-                while len(running) < workers and (job := next(left, None)) is not None:
-                    running[pool.submit(perform, job)] = job
-                if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
-                if child.pid not in others:
-                    child.terminate()
-            raise
+def _in_processes(jobs: Iterable[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Run jobs in ``workers`` processes; yield them as they finish."""
+    from joblib import Parallel, delayed
+
+    calls = (delayed(_perform_in_worker)(job, limited.wanted) for job in jobs)
+    shared = Parallel(workers, return_as="generator_unordered", idle_worker_timeout=IDLE)
+    return cast("Iterator[tuple[Job, dict[str, Any]]]", shared(calls))
 
 
-def _on_cluster(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Run jobs on a cluster, two per worker at a time; yield them as they finish."""
-    from distributed import as_completed
-
-    left, running = iter(jobs), {}
-    most = max(2, 2 * len(client.scheduler_info()["workers"]))
-    queue = as_completed()
-
-    def submit_next() -> None:
-        job = next(left, None)
-        if job is not None:
-            future = client.submit(perform, job, key=f"{job.name}-{job.key}", pure=False)
-            running[future.key] = job, future
-            queue.add(future)
-
-    for _ in range(most):
-        submit_next()
-    try:
-        for future in queue:
-            job, _ = running.pop(future.key)
-            result = future.result()
-            submit_next()
-            yield job, result
-    finally:
-        client.cancel([future for _, future in running.values()])
-
-
-def _begin(threads: int | None) -> None:
-    """Start a worker process: ignore Ctrl-C, which the parent handles, and end with the parent."""
-    set_threads(threads)
+def _perform_in_worker(job: Job, threads: int | None) -> tuple[Job, dict[str, Any]]:
+    """Run a job in another process, whose parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    # A killed parent cannot end its workers, which would wait for work forever.
-    threading.Thread(target=follow, daemon=True).start()
+    set_threads(threads)
+    return job, perform(job)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pronk.core.state import Count, Part, Sizes, Stateful, checked_count, require
 from pronk.evaluate.baselines import BASELINES, make_baselines
 from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
-from pronk.evaluate.fields import AnyReal, Items, Targets, Values, figure
+from pronk.evaluate.fields import Items, Targets, Values, figure
 from pronk.evaluate.metrics import (
     ALL,
     DEFAULTS,
@@ -274,7 +274,7 @@ class Trace(Stateful):
         late = max(0, known - blind)
         for scores, own in ((self.baseline_scores, average), (self.repeat_scores, last)):
             if late < len(y):
-                scores.add(y[late:], own[late:], scores.losses(y[late:], own[late:]))
+                scores.add(y[late:], own[late:])
         values = [self.metric.rows(y, one.values) for one in (forecast, average, last)]
         for theirs in values[1:]:
             theirs[:late] = values[0][:late]
@@ -391,7 +391,6 @@ class Trace(Stateful):
         *(Part(name, name) for name in ("segments", "drift", "sample", "counts", "calibration")),
         Part("model_history", "model_history"),
         Part("interval_score", "interval_score"),
-        AnyReal("nominal_coverage", "nominal_coverage"),
         Targets("late"),
         Values("covered", (2,), "covered"),
         Values("recent", ("recent", "shown"), "recent"),
@@ -410,34 +409,6 @@ class Trace(Stateful):
         labels = self.task == "classification"
         good = (text or numbers) and scalars if labels else numbers
         require(good or not self._late, "late are not targets of the task")
-
-    def _load(self, state: Any) -> Sizes:
-        nominal = self.nominal_coverage
-        saved = state.get("nominal_coverage") if isinstance(state, dict) else None
-        held = figure(saved, "nominal_coverage")
-        ends = 2 if held else 0
-        early = "recent" not in state  # earlier versions had no losses of the second baseline
-        if early or held != nominal:
-            self.segments = SegmentSums((2 if early else 3) + ends)
-            self.sample, self.recent = Sample(2 + ends), np.zeros((0, 2 + ends))
-            state = {"recent": self.recent, **state}
-        sizes = super()._load(state)
-        if early:
-            self.segments.sums = np.insert(self.segments.sums, 2, np.nan, axis=1)
-        if held != nominal:
-            self.nominal_coverage, self.covered = nominal, np.zeros(2)
-            self.interval_score = Pinball("interval_score")
-            self._drop_intervals()
-        return sizes
-
-    def _drop_intervals(self) -> None:
-        """Forget the intervals of earlier rows, which had another coverage or none."""
-        blank = 2 if self.interval else 0
-        sums, held, recent = self.segments.sums, self.sample.held, self.recent
-        unknown = np.full((len(sums), blank), np.nan)
-        self.segments.sums = np.hstack((sums[:, :3], unknown, sums[:, -1:]))
-        self.sample.held = np.hstack((held[:, :3], np.full((len(held), blank), np.nan)))
-        self.recent = np.hstack((recent[:, :2], np.full((len(recent), blank), np.nan)))
 
 
 def expert_name(expert: dict[str, Any]) -> str:

@@ -1,22 +1,19 @@
-"""The pictures of a comparison: curves over the runs of each learner, for its page and for papers.
+"""The pictures of a comparison: curves over the runs of each learner.
 
 A learner has one colour and one pattern of dashes in all pictures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Results, Summary
-from pronk.evaluate.drawing import Array, Axis, Curve, Picture, Style, draw
+from pronk.evaluate.drawing import Array, Curve, Picture, Style
 from pronk.evaluate.metrics import TITLES
 
 #: A learner with more than this many times the baseline's loss has diverged.
@@ -184,91 +181,11 @@ def trade_off(results: Results) -> Picture:
     picture = Picture(
         "trade-off", "Loss against time",
         "One point per learner: lower is better, further left is faster.", "microseconds per row",
-        TITLES[metric], log_x=True, log_y=bool((losses > 0).all()), margin=0.18,
+        TITLES[metric], log_x=True, log_y=bool((losses > 0).all()),
     )  # fmt: skip
-    if not drawn:
-        return picture
     points = [
         Curve(one.label, times[i : i + 1], losses[i : i + 1], points=True,
               style=Style.of(labels.index(one.label)))
         for i, one in enumerate(drawn)
     ]  # fmt: skip
-    x_axis, y_axis = Axis([times], True), Axis([losses], picture.log_y)
-    places = _places([one.label for one in drawn], x_axis(times), y_axis(losses))
-    curves = [replace(one, place=place) for one, place in zip(points, places, strict=True)]
-    return replace(picture, curves=curves)
-
-
-#: Width in pixels of a plot on a phone, in which names must fit.
-_WIDTH = 270.0
-
-
-def _places(names: Sequence[str], across: Array, up: Array) -> list[str]:
-    """Choose a position for each name without overlap in a plot of a phone's width, or "none".
-
-    Points are in the order of the table, so the best learners get their names first.
-    """
-    x = _WIDTH * (0.15 + 0.7 * across)
-    y = 200 * (1 - up) + 25
-    taken = [(u - 6, v - 6, u + 6, v + 6) for u, v in zip(x, y, strict=True)]
-    places = []
-    for i, (u, v) in enumerate(zip(x, y, strict=True)):
-        half = 3.5 * len(names[i])
-        boxes = {
-            "above": (u - half, v - 20, u + half, v - 6),
-            "below": (u - half, v + 6, u + half, v + 20),
-            "right": (u + 7, v - 7, u + 7 + 2 * half, v + 7),
-            "left": (u - 7 - 2 * half, v - 7, u - 7, v + 7),
-        }
-        others = taken[:i] + taken[i + 1 :]
-        free = [
-            place
-            for place, box in boxes.items()
-            if box[0] >= 0 and box[2] <= _WIDTH and not any(_overlap(box, o) for o in others)
-        ]
-        places.append(free[0] if free else "none")
-        if free:
-            taken.append(boxes[free[0]])
-    return places
-
-
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-# -- PNG and SVG for papers, by Matplotlib ---------------------------------------------------------
-
-
-def write_figures(results: Results, directory: Path) -> list[Path]:
-    """Write one PNG and one SVG per picture and return the paths."""
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for picture in charts(results):
-        figure = _figure(picture)
-        for ending in ("svg", "png"):
-            path = directory / f"{picture.name}.{ending}"
-            # Without dates, the same results give the same bytes.
-            stamp = {"Date": None} if ending == "svg" else {"Software": None}
-            drawn = BytesIO()
-            figure.savefig(drawn, format=ending, dpi=200, metadata=stamp)
-            write_atomically(path, drawn.getvalue())
-            paths.append(path)
-    return paths
-
-
-def _figure(picture: Picture) -> Any:
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    matplotlib.rcParams["svg.hashsalt"] = "pronk"
-    figure = Figure(figsize=(6.0, 3.8), layout="constrained")
-    axes = figure.add_subplot()
-    draw(axes, picture)
-    bottom, top = axes.get_ylim()
-    if picture.log_y and top < 100 * bottom:  # few powers of ten: more ticks, plain numbers
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    figure.legend(loc="outside right upper", fontsize="small", frameon=False)
-    return figure
+    return replace(picture, curves=points)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pronk.data.errors import without_secret
-from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
 from pronk.evaluate.drawing import Style
@@ -21,8 +18,9 @@ from pronk.evaluate.formatting import (
     size,
 )
 from pronk.evaluate.metrics import TITLES
+from pronk.evaluate.tables import Cell, Table, TableRow
 from pronk.report.charts import charts, trade_off
-from pronk.report.page import Cell, Table, TableRow, render
+from pronk.report.page import render
 
 # -- settings --------------------------------------------------------------------------------------
 
@@ -38,8 +36,6 @@ def settings(results: Results) -> dict[str, str]:
         "task": comparison.task
         + (f", inferred from {comparison.reason}" if comparison.reason else ""),
         "columns": ", ".join(comparison.columns),
-        "left out": ", ".join(comparison.reading.drop) or "none",
-        **_categories(comparison),
         "rows": f"{comparison.rows:,}"
         + (" (limited)" if comparison.reading.limit else "")
         + (f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""),
@@ -56,50 +52,9 @@ def parameters(results: Results) -> dict[str, str]:
     return {_named(one): _params(one) for one in results.summaries}
 
 
-def _categories(comparison: Comparison) -> dict[str, str]:
-    """Return how categories and missing values were handled."""
-    settings = {}
-    reading, preparing = comparison.reading, comparison.preparing
-    if reading.categorical:
-        how = "by hash" if preparing.encoding == "hash" else "in order of appearance"
-        names = ", ".join(reading.categorical)
-        settings["categories"] = f"{names}; {preparing.slots} slots each, {how}"
-    if reading.missing == "mean":
-        settings["missing values"] = "replaced by the mean of the column so far"
-    return settings
-
-
 def _scaling(comparison: Comparison) -> str:
     own = [f"{one.scale} for {one.label}" for one in comparison.learners if one.scale]
     return "; ".join([comparison.scale, *own])
-
-
-def command(comparison: Comparison) -> str:
-    """Return the command that runs the comparison again."""
-    names = [
-        one.algorithm if one.label == one.algorithm else f"{one.label}={one.algorithm}"
-        for one in comparison.learners
-    ]
-    words = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
-    words += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
-    words += ["--order", comparison.order, "--task", comparison.task]
-    if not any(one.scale for one in comparison.learners):  # else the scaling was not chosen
-        words += ["--scale", comparison.scale]
-    for one in comparison.learners:
-        for name, value in one.params.items():
-            words += ["--param", f"{one.label}:{name}={value}"]
-    chosen = comparison.reading.chosen()
-    preparing = comparison.preparing.chosen() if comparison.reading.categorical else {}
-    words += as_words(
-        {
-            name: value
-            for name, value in {**chosen, **preparing}.items()
-            if name not in ("file", "target", "task", "scale")
-        }
-    )
-    if comparison.seed:
-        words += ["--seed", str(comparison.seed)]
-    return without_secret(shlex.join(words))
 
 
 def _named(one: Summary) -> str:
@@ -108,12 +63,7 @@ def _named(one: Summary) -> str:
 
 
 def _params(one: Summary) -> str:
-    own = {k: v for k, v in one.params.items() if not k.startswith("kernel__")}
-    nested = {k.partition("__")[2]: v for k, v in one.params.items() if k.startswith("kernel__")}
-    words = [f"{name}={value}" for name, value in own.items() if name != "kernel"]
-    kernel = str(own.get("kernel", "")).partition("(")[0].lower()
-    inside = ", ".join(f"{name}={value}" for name, value in nested.items())
-    return ", ".join([f"kernel={kernel}({inside})", *words])
+    return ", ".join(f"{k.removeprefix('kernel__')}={v}" for k, v in one.params.items())
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -131,29 +81,25 @@ def main_table(results: Results) -> Table:
         "memory",
         "runs",
     ]
-    best = [
-        *(min(_means(one.metrics[name] for one in results.summaries)) for name in metrics),
-        min(_means(one.recent[metrics[0]] for one in results.summaries)),
-        min(_means(one.microseconds_per_row for one in results.summaries)),
-    ]
+
+    def compared(one: Summary) -> list[OverRuns]:
+        metrics_ = [one.metrics[name] for name in metrics]
+        return [*metrics_, one.recent[metrics[0]], one.microseconds_per_row]
+
+    means = [[values.mean for values in compared(one)] for one in results.summaries]
+    best = [min(column) for column in zip(*means, strict=True)]
     rows = []
     for i, one in enumerate(results.everyone):
         is_baseline = one in results.baselines
-        time = one.microseconds_per_row
-        shown = [
-            *((values, pm(values)) for values in map(one.metrics.__getitem__, metrics)),
-            (one.recent[metrics[0]], pm(one.recent[metrics[0]])),
-            (time, microseconds(time.mean, time.deviation)),
+        *losses, time = compared(one)
+        texts = [*map(pm, losses), microseconds(time.mean, time.deviation)]
+        texts += [
+            f"{one.size.mean:,.0f}" if one.size else "–",
+            size(round(one.memory.mean)),
+            str(one.runs),
         ]
-        cells = [
-            Cell(text, not is_baseline and values.mean <= least)
-            for (values, text), least in zip(shown, best, strict=True)
-        ]
-        cells += [
-            Cell(f"{one.size.mean:,.0f}" if one.size else "–"),
-            Cell(size(round(one.memory.mean))),
-            Cell(str(one.runs)),
-        ]
+        leading = {j for j, values in enumerate(compared(one)) if best and values.mean <= best[j]}
+        cells = [Cell(text, not is_baseline and j in leading) for j, text in enumerate(texts)]
         rows.append(TableRow(one.label, cells, Style.of(i, is_baseline), is_baseline))
     several = any(one.runs > 1 for one in results.everyone)
     caption = (
@@ -190,10 +136,6 @@ def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
     return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
 
 
-def _means(several: Iterable[OverRuns]) -> list[float]:
-    return [values.mean for values in several] or [float("-inf")]
-
-
 def pm(values: OverRuns) -> str:
     """Format a mean and its standard deviation over the runs."""
     return mean_and_deviation(values.mean, values.deviation)
@@ -202,26 +144,35 @@ def pm(values: OverRuns) -> str:
 # -- page ------------------------------------------------------------------------------------------
 
 
-def write_report(results: Results, path: Path) -> None:
+def describe(results: Results) -> str:
+    """Describe the data and the runs."""
+    comparison = results.comparison
+    order = "in the given order" if comparison.order == "given" else "each in its own random order"
+    without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
+    return (
+        f"{count(len(comparison.columns), 'column')}; "
+        f"{describe_rows(comparison.rows, results.unpredicted)}{without}; "
+        f"{count(comparison.runs, 'run')}, {order}"
+    )
+
+
+def write_report(results: Results, path: Path, command: str = "") -> None:
     """Write the report atomically; an existing file is replaced."""
-    write_atomically(path, html(results).encode())
+    write_atomically(path, html(results, command).encode())
 
 
-def html(results: Results) -> str:
-    """Return the report as text."""
+def html(results: Results, command: str = "") -> str:
+    """Return the report as text; ``command`` made the results."""
     comparison = results.comparison
     labels = [one.label for one in results.everyone]
     figures = charts(results)
     figures.insert(2, trade_off(results))
-    order = "in the given order" if comparison.order == "given" else "each in its own random order"
     return render(
         "comparison.html",
         title=f"{Path(comparison.file).name}: {count(len(results.summaries), 'learner')} compared",
         task=comparison.task.capitalize(),
         target=comparison.target,
-        what=f"{count(len(comparison.columns), 'column')}; "
-        f"{describe_rows(comparison.rows, results.unpredicted)}; "
-        f"{count(comparison.runs, 'run')}, {order}",
+        what=describe(results),
         best=_best(results),
         missing=count(results.missing, "run") if results.missing else "",
         table=main_table(results),
@@ -234,7 +185,7 @@ def html(results: Results) -> str:
         regret=regret_table(results, labels),
         settings=settings(results),
         parameters=parameters(results),
-        command=command(comparison),
+        command=command,
     )
 
 

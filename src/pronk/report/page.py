@@ -1,4 +1,4 @@
-"""What the pages share: tables, and a template rendered to a self-contained HTML file.
+"""What the pages share: a template rendered to a self-contained HTML file.
 
 A page loads nothing from the network, and its Content-Security-Policy forbids it. The template
 engine escapes all texts, except for the script, the style and the SVG embedded here. Only the
@@ -7,45 +7,11 @@ values under the pointer and the choice of learners need JavaScript.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pronk.evaluate.drawing import STYLE, Style, svg, swatch
-
-# -- tables ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Hold the text of a cell, whether it is the best of its column, and its shade (0 to 1)."""
-
-    text: str
-    best: bool = False
-    shade: float | None = None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """Hold the name and the cells of a row."""
-
-    name: str
-    cells: list[Cell]
-    line: Style | None = None
-    baseline: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """Hold the header, the rows and the note below a table."""
-
-    header: list[str]
-    rows: list[TableRow]
-    note: str = ""
-
-
-# -- rendering -------------------------------------------------------------------------------------
+from pronk.evaluate.drawing import STYLE, svg, swatch
 
 
 @cache

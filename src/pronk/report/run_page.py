@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from pronk.estimators.atomic import write_atomically
-from pronk.evaluate import Record
+from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.drawing import Picture
 from pronk.evaluate.formatting import count, describe_rows, number
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.pictures import changed_columns, pictures
+from pronk.evaluate.tables import Cell, Table, TableRow, metrics_table, targets_table
 from pronk.evaluate.trace import Trace, describe_change
-from pronk.report.page import Cell, Table, TableRow, render
+from pronk.report.page import render
 
 #: Most classes in the table of calibrations.
 CLASSES = 20
@@ -30,16 +31,20 @@ class RunReport:
     target: str
     algorithm: str
     columns: int
-    window: int
+    evaluation: Evaluation = field(repr=False)
     record: Record
-    trace: Trace = field(repr=False)
-    worse: str = ""
-    """Metrics in which a baseline is better, as text."""
+    """The last record of the evaluation."""
     settings: dict[str, str] = field(default_factory=dict)
     command: str = ""
     targets: Sequence[str] = ()
     changes: Sequence[dict[str, Any]] = ()
     """Reactions of the learner to changes of the stream (``changes_``)."""
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the evaluation."""
+        assert self.evaluation.trace is not None
+        return self.evaluation.trace
 
 
 def write_run_report(report: RunReport, path: Path) -> None:
@@ -61,7 +66,7 @@ def run_html(report: RunReport) -> str:
         + (f", {record.unlabelled:,} more without a label" if record.unlabelled else ""),
         answer=_answer(report),
         metrics=_metrics(report),
-        targets=_targets(report),
+        targets=targets_table(report.targets, record.outputs),
         first=[one for one in drawn if one.first],
         along=[one for one in drawn if one.along and not one.first],
         inside=[one for one in drawn if not one.along and one.counts is None],
@@ -76,54 +81,22 @@ def run_html(report: RunReport) -> str:
 
 
 def _answer(report: RunReport) -> str:
-    trace = report.trace
-    name = trace.metric.name
+    trace, name = report.trace, report.trace.metric.name
     own = f"{TITLES[name]} {number(report.record.metrics[name])}"
     theirs = [f"{title} {number(one[name])}" for title, one in trace.baselines.items()]
-    worse = f" Note: {report.worse}." if report.worse else ""
+    worse = "; ".join(report.evaluation.notes)
     alarms = count(len(trace.alarms), "drift alarm") if trace.alarms else "no drift alarm"
-    text = f"{own} ({', '.join(theirs)}); {alarms}.{worse}"
+    text = f"{own} ({', '.join(theirs)}); {alarms}.{f' Note: {worse}.' if worse else ''}"
     return text[0].upper() + text[1:]
 
 
 def _metrics(report: RunReport) -> Table:
-    record, baselines = report.record, report.trace.baselines
-    recent = record.rows > report.window  # else it would be all rows again
-    last = [f"last {report.window:,} rows"] if recent else []
-    header = ["metric", "all rows", *last, *baselines]
-    rows = [
-        TableRow(
-            TITLES[name],
-            [
-                Cell(number(v), True),
-                *([Cell(number(record.windowed[name]))] if recent else []),
-                *(Cell(number(one[name]) if name in one else "") for one in baselines.values()),
-            ],
-        )
-        for name, v in record.metrics.items()
-    ]
-    first, second = baselines
-    note = (
+    first, second = report.trace.baselines
+    return metrics_table(
+        report.evaluation,
         "Each row is predicted before its label is learned. Two baselines use the labels of "
         f"earlier rows: the {first}, and the {second}. "
-        f"{record.microseconds_per_row:.1f} µs per row in the learner."
-    )
-    return Table(header, rows, note)
-
-
-def _targets(report: RunReport) -> Table | None:
-    """Return the metrics per target, or None for a single target."""
-    outputs = report.record.outputs
-    if not outputs:
-        return None
-    rows = [
-        TableRow(name, [Cell(number(value)) for value in own.values()])
-        for name, own in zip(report.targets, outputs, strict=True)
-    ]
-    return Table(
-        ["target", *map(TITLES.__getitem__, outputs[0])],
-        rows,
-        "The table above has the means over the targets.",
+        f"{report.record.microseconds_per_row:.1f} µs per row in the learner.",
     )
 
 
