@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.estimators.inputs import with_times
 from pronk.evaluate.evaluation import PIECE, Evaluation, Record, pieces
 from pronk.evaluate.formatting import Bar
-from pronk.evaluate.models import Weights, with_jobs
+from pronk.evaluate.models import Weights, supports_times, with_jobs
 
 #: Rows of a piece where threads share a pass: they wait for each other at its end.
 LONG_PIECE = 1 << 16
@@ -37,6 +38,7 @@ def progressive(
     probabilities: bool = False,
     interval: float | None = None,
     quantiles: Any = None,
+    times: Any = None,
     n_jobs: int | None = None,
     progress: bool | Literal["always"] = False,
 ) -> Iterator[Record]:
@@ -76,6 +78,9 @@ def progressive(
     quantiles : levels, optional
         Predict quantiles at these levels, such as (0.1, 0.5, 0.9), with a regressor; they are in
         ``forecast`` of each record, and the metrics "pinball" and "crps" can be asked for.
+    times : (n,), optional
+        Times of the rows of a pair of arrays, in seconds or datetimes, for learners in which older
+        rows fade by time.
     n_jobs : int, optional
         Threads that share the pass, -1 for all cores; no bit depends on their number. Raises if
         the pass of the learner cannot be split.
@@ -117,24 +122,36 @@ def progressive(
     bar = Bar(blocks, progress == "always") if progress else None
     if parallel and not getattr(stream, "has_weights", False):
         blocks = gather(blocks, piece)
-    return _records(evaluation, blocks, bar, n_jobs)
+    if times is None:
+        return _records(evaluation, blocks, bar, n_jobs)
+    if not pair:
+        raise ValueError("times needs a pair of arrays (X, y), not a stream of pairs")
+    if not supports_times(model):
+        raise ValueError(f"times has no meaning for {type(model).__name__}; leave it out")
+    own = with_times(None, times)
+    _, targets = next(iter(blocks))
+    if len(own) != len(targets):
+        raise ValueError(f"times has {len(own)} rows but y has {len(targets)}")
+    return _records(evaluation, blocks, bar, n_jobs, own)
 
 
-def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
+def _with_weights(blocks: Any, own: Weights) -> Iterator[tuple[Any, Any, Weights]]:
     """Yield (X, y, weights) of the blocks of a file, or of pairs (X, y)."""
-    if not getattr(blocks, "has_weights", False):
+    if own is not None:
+        yield from ((X, y, own) for X, y in blocks)
+    elif not getattr(blocks, "has_weights", False):
         yield from ((X, y, None) for X, y in blocks)
     else:
         yield from ((block.X, block.y, block.weights) for block in blocks.blocks())
 
 
 def _records(
-    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None
+    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None, own: Weights = None
 ) -> Iterator[Record]:
     with bar or nullcontext(), with_jobs(evaluation.model, n_jobs):
-        for X, y, weights in _with_weights(blocks):
-            for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
-                yield from evaluation.feed(rows, targets, own)
+        for X, y, weights in _with_weights(blocks, own):
+            for rows, targets, some in pieces(X, np.asarray(y), evaluation.piece, weights):
+                yield from evaluation.feed(rows, targets, some)
                 if bar is not None:
                     bar.show(evaluation)
         last = evaluation.finish()
