@@ -351,6 +351,13 @@ class Chooser:
 
     def _several(self, target: str) -> list[str]:
         known = self._schema.names
+        if target not in known and {f"{target}.0", f"{target}.1"} <= set(known):
+            raise StreamError(
+                f"{self._name} has an object with the columns, not a row per object",
+                argument="target",
+                column=target,
+                hint=("write its rows, with pandas by to_json(orient='records', lines=True)",),
+            )
         parts = self._split([target])
         return [name if name in known else name.strip() for name in parts]
 
