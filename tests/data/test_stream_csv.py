@@ -162,6 +162,12 @@ def test_several_files_without_headers(tmp_path):
         list(FileStream(tmp_path, "x1", header=False))
 
 
+def test_a_title_above_the_header_is_named(tmp_path):
+    (tmp_path / "d.csv").write_text("Sales of 2024\n\na,y\n1,2\n3,4\n")
+    with pytest.raises(StreamError, match="it has Sales of 2024; if that is a title, delete"):
+        FileStream(tmp_path / "d.csv", "y")
+
+
 def test_spaces_around_the_names_of_a_header_are_no_part_of_them(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("time, size ,\t y\n" + "".join(f"{i}, {i % 7}, {i % 5}.5\n" for i in range(60)))

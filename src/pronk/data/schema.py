@@ -381,6 +381,8 @@ class Chooser:
         if not reads_as_number(name) and (hint := self._header_hint()):
             return hint
         shown = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
+        if self._untyped and len(names) == 1:
+            shown += "; if that is a title, delete the lines above the names of the columns"
         return (did_you_mean(name, names, otherwise=f"; it has {shown}").removeprefix("; "),)
 
     def _header_hint(self) -> Message:
