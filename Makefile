@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test testall oldest bare doctest docs lint format bench soak mutants fingerprints coverage spark dist clean
+.PHONY: help install demo test testall oldest bare doctest docs lint format bench soak mutants fingerprints coverage spark sktime dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -38,14 +38,14 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-TIMED := test testall oldest bare doctest docs bench soak mutants fingerprints coverage spark
+TIMED := test testall oldest bare doctest docs bench soak mutants fingerprints coverage spark sktime
 $(TIMED): export OPENBLAS_NUM_THREADS := 1
 $(TIMED): export OMP_NUM_THREADS := 1
 $(TIMED): export MKL_NUM_THREADS := 1
 $(TIMED): export NUMBA_NUM_THREADS := 1
 
 # Every process that a test starts would compile the sources again.
-test testall oldest bare doctest spark: export PYTHONDONTWRITEBYTECODE :=
+test testall oldest bare doctest spark sktime: export PYTHONDONTWRITEBYTECODE :=
 
 demo: $(STAMP) ## the main job on a generated file, ending with the command for your own
 	$(BIN)/pronk demo
@@ -84,6 +84,12 @@ spark: $(STAMP) ## run the tests with Spark, which need Java
 	test -d $(VENV)-spark/pyspark || $(BIN)/python -m pip install --quiet --no-deps \
 	    --target $(VENV)-spark pyspark py4j -c constraints.txt
 	PYTHONPATH=$(abspath $(VENV)-spark) $(BIN)/python -m pytest -q tests/spark
+
+# sktime and nothing else, in the same way.
+sktime: $(STAMP) ## run the checks of sktime
+	test -d $(VENV)-sktime/sktime || $(BIN)/python -m pip install --quiet --no-deps \
+	    --target $(VENV)-sktime sktime scikit-base -c constraints.txt
+	PYTHONPATH=$(abspath $(VENV)-sktime) $(BIN)/python -m pytest -q tests/compat/test_sktime.py
 
 doctest: $(STAMP) ## run only the examples in the docstrings
 	$(BIN)/python $(PYTEST) src/pronk papers

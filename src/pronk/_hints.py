@@ -14,5 +14,7 @@ def did_you_mean(
     >>> did_you_mean("logstic", ["hinge", "logistic"])
     "; did you mean 'logistic'?"
     """
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    names = list(known)
+    alike = [other for other in names if other.strip().casefold() == str(name).strip().casefold()]
+    near = alike or difflib.get_close_matches(str(name), names, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else otherwise

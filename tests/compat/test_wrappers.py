@@ -379,6 +379,34 @@ def test_an_empty_batch_and_refused_calls_change_nothing():
         assert model.predict_proba(X[:0]).shape == (0, 2)
 
 
+def test_a_refused_call_with_missing_labels_changes_nothing():
+    """Rows with a label between rows without one are learned in runs, which are all rolled back."""
+    X, y = rows(80)
+    gaps, weights = y.copy(), np.ones(80)
+    gaps[[1, -2]], weights[[1, -2]] = np.nan, 0.0
+    bad = np.where(np.arange(160).reshape(80, 2) == 159, 1e300, X)
+    for started in (False, True):
+        model = pronk.Intervals(pronk.PKAWVRegressor(budget=10, random_state=0))
+        classifier = pronk.Calibrated(pronk.PKAWVClassifier(random_state=0, max_classes=2))
+        if started:
+            model.partial_fit(X, y)
+            classifier.partial_fit(X, np.where(y > 0, "a", "b"))
+        before = pickle.dumps((model, classifier))
+        with pytest.raises(ValueError, match=r"1e.300 at row 79, column 1"):
+            model.partial_fit(bad, gaps)
+        with pytest.raises(ValueError, match=r"1e.300 at row 79, column 1"):
+            model.partial_fit(bad, y, sample_weight=weights)
+        gaps[-1] = np.inf
+        with pytest.raises(ValueError, match="y has inf at row 79"):
+            model.partial_fit(X, gaps)
+        gaps[-1] = y[-1]
+        names = np.where(np.isnan(gaps), None, np.where(y > 0, "a", "b"))
+        names[-1] = "c"
+        with pytest.raises(ValueError, match="max_classes"):
+            classifier.partial_fit(X, names, classes=None)
+        assert pickle.dumps((model, classifier)) == before
+
+
 def test_a_model_that_raises_has_learned_the_rows_before():
     class Fragile(Given):
         def partial_fit(self, X, y):

@@ -23,6 +23,9 @@ ROWS = {
     "# a b y\n1 2 3\n4 5 6\n": Dialect(" ", comments=True, header=True),
     "a,b\r1,2\r3,4\r": Dialect(",", returns=True),
     "a,b\r\n1,2\r\n3,4\r\n": Dialect(","),
+    "sep=;\na;b\n1,5;2\n3,5;4\n": Dialect(";", ",", excel=True),
+    '"sep=\t"\r\na\tb\r\n1\t2\r\n': Dialect("\t", excel=True),
+    "sep=1,b\n1,2\n3,4\n": Dialect(","),
     "": Dialect(","),
     "a,b": Dialect(","),
 }
@@ -32,6 +35,18 @@ ROWS = {
 def test_the_first_lines_decide(text):
     assert dialect_of(text.encode()) == ROWS[text]
     assert dialect_of(b"\xef\xbb\xbf" + text.encode()) == ROWS[text]
+
+
+@pytest.mark.parametrize("piece", [9, 1 << 20])
+@pytest.mark.parametrize("delimiter", [None, ";"])
+def test_the_line_by_which_excel_names_the_delimiter_is_no_row(
+    tmp_path, monkeypatch, delimiter, piece
+):
+    monkeypatch.setattr("pronk.data.source._TEXT_BYTES", piece)
+    text = "\ufeffsep=;\r\na;y\r\n" + "".join(f"{i};{i}.5\r\n" for i in range(9))
+    (tmp_path / "d.csv").write_text(text, encoding="utf-8", newline="")
+    stream = FileStream(tmp_path / "d.csv", "y", delimiter=delimiter)
+    assert stream.columns == ["a"] and sum(len(y) for _, y in stream) == 9
 
 
 def test_what_is_given_is_not_questioned():

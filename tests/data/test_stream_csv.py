@@ -162,10 +162,38 @@ def test_several_files_without_headers(tmp_path):
         list(FileStream(tmp_path, "x1", header=False))
 
 
-@pytest.mark.parametrize("first", ["1,0.5", "1,1"])
+def test_a_title_above_the_header_is_named(tmp_path):
+    (tmp_path / "d.csv").write_text("Sales of 2024\n\na,y\n1,2\n3,4\n")
+    with pytest.raises(StreamError, match="it has Sales of 2024; if that is a title, delete"):
+        FileStream(tmp_path / "d.csv", "y")
+
+
+def test_spaces_around_the_names_of_a_header_are_no_part_of_them(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("time, size ,\t y\n" + "".join(f"{i}, {i % 7}, {i % 5}.5\n" for i in range(60)))
+    stream = FileStream(path, "y")
+    assert stream.columns == ["time", "size"]
+    with pytest.raises(StreamError, match="did you mean 'size'"):
+        FileStream(path, "Size")
+
+
+def test_numbers_with_a_unit_are_neither_classes_nor_silently_categories(tmp_path):
+    path = tmp_path / "d.csv"
+    rows = "".join(f"{i % 9}.5 m,{i % 8} kg,{i % 3}A\n" for i in range(60))
+    path.write_text("a,y,flat\n" + rows)
+    with pytest.raises(StreamError, match=r"numbers with the unit 'kg'; write them without it"):
+        FileStream(path, "y", categorical="auto")
+    stream = FileStream(path, "y", categorical="auto", task="classification")
+    assert any("'a' has numbers with the unit 'm'" in str(note) for note in stream.notes())
+    flats = "".join(f"{i % 9}{'AB'[i % 2]},{i}\n" for i in range(60))
+    (tmp_path / "e.csv").write_text("a,y\n" + flats)
+    assert not FileStream(tmp_path / "e.csv", "y", categorical="auto").notes()
+
+
+@pytest.mark.parametrize("first", ["1,0.5", "1,1", "1,Rome,0.5"])
 def test_a_missing_header_is_noticed(tmp_path, first):
     path = tmp_path / "d.csv"
-    path.write_text(f"{first}\n2,0.7\n")
+    path.write_text(f"{first}\n{first.replace('1', '2')}\n")
     with pytest.raises(StreamError, match="seems to be data: give header=False"):
         FileStream(path, "x1")
 

@@ -102,3 +102,16 @@ def test_many_columns(tmp_path):
     names = ",".join(f"c{i}" for i in range(3000))
     path.write_text(f"{names},y\n" + f"{','.join(['1.5'] * 3000)},2.5\n" * 300)
     assert len(np.concatenate(read(path))) == 300
+
+
+def test_json_by_columns_is_not_read_as_one_row(tmp_path):
+    (tmp_path / "d.json").write_text('{"a":{"0":1,"1":2},"y":{"0":3,"1":4}}')
+    with pytest.raises(StreamError, match=r"not a row per object; .*orient='records'"):
+        FileStream(tmp_path / "d.json", "y")
+
+
+def test_an_infinite_target_names_the_option_that_leaves_its_row_out(tmp_path):
+    rows = "".join(f"{i % 7},{i}.5\n" for i in range(60))
+    (tmp_path / "d.csv").write_text(f"a,y\n{rows}1,inf\n")
+    with pytest.raises(StreamError, match=r"infinite at row 60 .*; leave such rows .* skip_bad="):
+        list(FileStream(tmp_path / "d.csv", "y"))

@@ -335,6 +335,9 @@ def test_a_query_of_duckdb(tmp_path, content):
         FileStream(database, "y", query="SELECT nothing FROM t")
     with pytest.raises(StreamError, match="does not exist"):
         FileStream(tmp_path / "none.duckdb", "y", query=query)
+    content.to_pandas().to_csv(tmp_path / "d.csv")
+    with pytest.raises(StreamError, match=r"not a DuckDB file; give ':memory:', and the file in"):
+        FileStream(tmp_path / "d.csv", "y", query="SELECT 1")
 
 
 def test_a_query_through_adbc(tmp_path):

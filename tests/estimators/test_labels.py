@@ -192,6 +192,8 @@ def test_the_number_of_classes_is_bounded(case):
     before = learner.decision_function(X)
     with pytest.raises(ValueError, match=r"max_classes=3 .* 8 at row 4"):
         learner.partial_fit(X, [4, 9, 7, 9, 8, 1])
+    with pytest.raises(ValueError, match=r"max_classes=3 .* 8 at row 4"):
+        learner.partial_fit(X, [4, None, 7, 9, 8, 1])  # rows without a label count too
     assert np.array_equal(learner.decision_function(X), before)
     assert learner.partial_fit(X, [4, 9, 7, 9, 4, 4]).classes_.tolist() == [4, 7, 9]
     with pytest.raises(ValueError, match="classes has 4 labels"):

@@ -99,3 +99,19 @@ def test_quantiles_per_key_of_steps_and_of_rows_that_wait(tmp_path):
 def test_class_weight_is_refused_with_the_reason():
     with pytest.raises(TypeError, match="rare classes choose a threshold"):
         pronk.make("default", "classification", class_weight="balanced")
+
+
+def test_wrappers_of_learners_without_quantiles_raise_a_clear_error():
+    X, y, fogd = np.eye(4), np.arange(4.0), pronk.FOGDRegressor(random_state=0)
+    keyed = pronk.Keyed(fogd, by="k")
+    rows = [{"k": 1, "x": 2.0}] * 4
+    for options in ({"interval": 0.9}, {"quantiles": (0.1, 0.9)}):
+        for call in (
+            lambda: pronk.Prepared(fogd).predict_then_learn(X, y, **options),  # noqa: B023
+            lambda: keyed.predict_then_learn(rows, y, **options),  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=r"FOGDRegressor has no quantiles; .*Intervals"):
+                call()
+    classifier = pronk.Prepared(pronk.OnlineKernelClassifier())
+    with pytest.raises(ValueError, match="is a classifier"):
+        classifier.predict_then_learn(X, list("abab"), interval=0.9)

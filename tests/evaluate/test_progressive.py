@@ -1,6 +1,7 @@
 """Progressive validation against a plain loop: predictions, metrics, records, delay, river."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -456,3 +457,22 @@ def test_a_short_stream_has_a_picture_of_its_points():
     X = np.random.default_rng(0).uniform(-1, 1, (1200, 2))
     evaluation.feed(X, np.sin(3 * X[:, 0]))
     assert {"points", "experts"} <= {one.name for one in pictures(evaluation.trace)}
+
+
+def test_times_of_rows_reach_learners_that_fade_by_time():
+    rng = np.random.default_rng(0)
+    X, y, times = rng.uniform(size=(300, 2)), rng.normal(size=300), np.cumsum(rng.random(300)) * 300
+    make = partial(pronk.PKAWVRegressor, pronk.Gaussian(0.5), half_life="1h", random_state=0)
+    expected = make().predict_then_learn(X, y, times=times)
+    *_, last = progressive(make(), (X, y), times=times, predictions=True)
+    np.testing.assert_allclose(last.predictions, expected, rtol=1e-9, atol=1e-12)
+    *_, last = progressive(make(), (X, y), times=times.astype("datetime64[s]"), delay=5)
+    assert last.rows == 300
+    with pytest.raises(ValueError, match="give times="):
+        list(progressive(make(), (X, y)))
+    with pytest.raises(ValueError, match="times has 299 rows but y has 300"):
+        progressive(make(), (X, y), times=times[1:])
+    with pytest.raises(ValueError, match="no meaning for FOGDRegressor"):
+        progressive(pronk.FOGDRegressor(), (X, y), times=times)
+    with pytest.raises(ValueError, match="pair of arrays"):
+        progressive(make(), iter([(X, y)]), times=times)

@@ -136,3 +136,16 @@ def test_damaged_stores_work_or_raise(tmp_path):
         found.append(damage.outcome(folder))
         shutil.rmtree(folder)
     assert set(found) == {"works", "refused"} and found.count("refused") > 20
+
+
+def test_a_copy_of_a_folder_that_is_in_use_leaves_nothing(store, tmp_path):
+    models = pronk.load(store)
+    models.predict_then_learn(X, X[:, 0], keys=KEYS)  # opens a shard and locks it
+    lock = sqlite3.connect(store / "shard-000.sqlite", timeout=0)
+    models.close()
+    lock.execute("BEGIN EXCLUSIVE")
+    other = pronk.load(store)
+    with pytest.raises(StoreError, match="in use"):
+        other.save(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    lock.close()

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import shlex
 import threading
 from types import SimpleNamespace
 
@@ -123,6 +124,10 @@ def test_on_alarm_starts_a_command_and_notes_a_failure(tmp_path, capsys):
     for command in ("no-such-program-here", "'"):
         with pytest.raises(CommandError, match="--on-alarm"):
             split(command)
+    with pytest.raises(CommandError, match="'>>' needs a shell; give --on-alarm ") as error:
+        split("cat >> 'the alarms'")
+    advice = str(error.value).partition(" give --on-alarm ")[2]
+    assert split(*shlex.split(advice)) == ["sh", "-c", "cat >> 'the alarms'"]
     out = tmp_path / "alarm.json"
     hook = OnAlarm(f"tee {out}", messages())
     hook.call({"row": 3})

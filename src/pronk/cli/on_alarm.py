@@ -15,6 +15,8 @@ from pronk.cli.screen import CommandError
 
 #: Seconds that the commands have at the end of a run.
 PATIENCE = 30.0
+#: Words that only a shell understands.
+SHELL = ("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1")
 
 
 class OnAlarm:
@@ -61,4 +63,10 @@ def split(command: str) -> list[str]:
         raise CommandError(f"--on-alarm: {command!r} is not a command: {error}") from None
     if not words or shutil.which(words[0]) is None:
         raise CommandError(f"--on-alarm: there is no program {words[0] if words else ''!r}")
+    special = next((word for word in words if word in SHELL or word[-1:] == ";"), None)
+    if special is not None:
+        in_shell = shlex.join(["sh", "-c", command])
+        raise CommandError(
+            f"--on-alarm: {special!r} needs a shell; give --on-alarm {shlex.quote(in_shell)}"
+        )
     return words

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ def _amount(thousands: str, decimal: str) -> re.Pattern[str]:
 
 
 _AMOUNTS = {".": _amount(r", '\u2019\u202f\xa0", r"\."), ",": _amount(r". '\u2019\u202f\xa0", ",")}
+#: A number and a unit.
+_MEASURED = re.compile(r"\s*(?P<number>[^a-zA-Z]*\d)\s*(?P<unit>[^\W\d_][^\s]{0,9}|°[CF]?)\s*")
 #: Words in a column of numbers or dates that stand before the sums under a table.
 _TOTALS = frozenset({"total", "totals", "grand total", "subtotal", "sum", "average", "mean"})
 
@@ -68,6 +71,19 @@ def is_amount(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def unit_of(words: Iterable[str], decimal: str = ".") -> str | None:
+    """Return the unit that all words have behind a number, as kg in "12.5 kg"; None if none."""
+    units = set()
+    for word in words:
+        found = _MEASURED.fullmatch(word)
+        try:
+            loosely(found["number"] if found else "", decimal)
+        except ValueError:
+            return None
+        units.add(found["unit"] if found else "")
+    return units.pop() if len(units) == 1 else None
 
 
 def is_total(word: Any) -> bool:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pronk._interrupts import deferred_interrupts
 from pronk.aggregate.calibration import (
     LEVELS,
     POINTS,
@@ -396,7 +397,26 @@ class ModelWrapper(Parameters):
         self, X: Any, y: Any, missing: NDArray[np.bool_], weights: Any,
         learn: Callable[..., Any], predict: Callable[..., Any],
     ) -> list[Any]:  # fmt: skip
-        """Learn the rows with a label, predict the others, in order; return the answers."""
+        """Learn the rows with a label, predict the others, in order; return the answers.
+
+        If a run raises, a pronk learner inside forgets the runs before it too.
+        """
+        if not hasattr(self.model, "encode"):
+            return self._learned_runs(X, y, missing, weights, learn, predict)
+        before = copy.deepcopy(self).__dict__
+        try:
+            return self._learned_runs(self.encode(X), y, missing, weights, learn, predict)
+        except BaseException:
+            with deferred_interrupts(patient=True):
+                kept = {name: held for name, held in self.__dict__.items() if name not in HELD}
+                self.__dict__ = {**before, **kept}
+            raise
+
+    @staticmethod
+    def _learned_runs(
+        X: Any, y: Any, missing: NDArray[np.bool_], weights: Any,
+        learn: Callable[..., Any], predict: Callable[..., Any],
+    ) -> list[Any]:  # fmt: skip
         values, own = np.asarray(y), weights
         answers = []
         for rows, unlabelled in labelled_runs(missing):
@@ -566,7 +586,9 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
     def _learn_labelled(
         self, X: Any, y: Any, missing: NDArray[np.bool_], levels: Array | None, weights: Any
     ) -> Any:
-        check_targets(np.asarray(y)[~missing], int((~missing).sum()))  # before any is learned
+        known = np.array(y)
+        known[missing] = 0.0
+        check_targets(without_gaps(known), len(known))  # an error names the row of the call
 
         def learn(some: Any, known: Any, own: Any) -> Any:
             return self.predict_then_learn(some, known, quantiles=levels, sample_weight=own)

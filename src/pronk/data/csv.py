@@ -281,7 +281,7 @@ class CSVSource(TextSource):
             return
         if self._header:
             try:
-                self._names = self._read(row).column_names
+                self._names = [name.strip() for name in self._read(row).column_names]
             except UnicodeDecodeError:
                 raise not_text(str(self.file)) from None
         else:

@@ -27,6 +27,8 @@ _MOST = 0.9
 
 _COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+(?:[eE][-+]?\d+)?")
 _POINT = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)\.\d+(?:[eE][-+]?\d+)?")
+#: The line by which Excel names the delimiter.
+_EXCEL = re.compile(r'"?sep=([^"\s]|\t)"?')
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
 
 
@@ -36,7 +38,7 @@ class Dialect:
 
     ``comments`` is whether lines that begin with # are left out, ``header`` whether the last of
     those at the top has the names of the columns, ``returns`` whether lines end in a carriage
-    return alone.
+    return alone, ``excel`` whether the first line is Excel's ``sep=;``, which is left out.
     """
 
     delimiter: str = ","
@@ -44,10 +46,11 @@ class Dialect:
     comments: bool = False
     header: bool = False
     returns: bool = False
+    excel: bool = False
 
     def cleaner(self) -> Callable[[], Callable[[bytes], bytes]] | None:
         """Return a function that begins to clean a file, or None if its text is used as it is."""
-        if not (self.comments or self.returns or self.delimiter == SPACES):
+        if not (self.comments or self.returns or self.excel or self.delimiter == SPACES):
             return None
         return lambda: _Cleaner(self)
 
@@ -72,11 +75,14 @@ class _Cleaner:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._top: list[bytes] | None = [] if dialect.header else None
+        self._excel = dialect.excel
 
     def __call__(self, text: bytes) -> bytes:
         if self._dialect.returns:
             text = text.replace(b"\r", b"\n")
         lines = text.split(b"\n")
+        if self._excel:
+            lines, self._excel = lines[1:], False
         if self._dialect.comments:
             lines = self._without_comments(lines)
         if self._dialect.delimiter == SPACES:
@@ -122,6 +128,9 @@ def dialect_of(
     returns = "\r" in text and "\n" not in text
     whole = re.split(r"\r\n|\n|\r" if not returns else r"\r", text)
     lines = [line for line in whole[:-1] or whole if line.strip()][:LINES]
+    excel = _EXCEL.fullmatch(lines[0]) if lines else None
+    if excel is not None:
+        delimiter, lines = delimiter or excel[1], lines[1:]
     comments = bool(lines) and lines[0].startswith("#")
     top = [line for line in lines if line.startswith("#")]
     rows = [line for line in lines if not (comments and line.startswith("#"))]
@@ -129,7 +138,7 @@ def dialect_of(
     named = comments and header and _is_header(top[-1].lstrip("# \t"), rows, found)
     if decimal is None:
         decimal = _decimal(_cells(rows[0 if named else 1 :], found), found)
-    return Dialect(found, decimal, comments, named, returns)
+    return Dialect(found, decimal, comments, named, returns, excel is not None)
 
 
 def _delimiter(rows: list[str], decimal: str | None) -> str:

@@ -492,11 +492,17 @@ class SQLSource(Dense):
             )
         # A query may use installed extensions but not install any: DuckDB would download and run
         # code because of the name of a file.
-        return duckdb.connect(
-            self.database,
-            read_only=self.database != ":memory:",
-            config={"autoinstall_known_extensions": False},
-        )
+        try:
+            return duckdb.connect(
+                self.database,
+                read_only=self.database != ":memory:",
+                config={"autoinstall_known_extensions": False},
+            )
+        except duckdb.CatalogException:
+            raise StreamError(
+                f"{self.database!r} is not a DuckDB file; give ':memory:', and the file in the "
+                f"query: .. FROM {self.database!r}"
+            ) from None
 
     def _adbc(self) -> Any:
         driver, _, uri = self.database.removeprefix("adbc:").partition(":")

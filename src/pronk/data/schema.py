@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pronk.columns.dates import CLOCK, DATE, DATES, DAY_FIRST, ISO, MONTH_FIRST, TIME, decide
 from pronk.columns.model import MISSING
+from pronk.columns.spelling import unit_of
 from pronk.columns.values import (
     CATEGORY,
     NUMBER,
@@ -316,6 +317,13 @@ class Chooser:
 
     def _several(self, target: str) -> list[str]:
         known = self._schema.names
+        if target not in known and {f"{target}.0", f"{target}.1"} <= set(known):
+            raise StreamError(
+                f"{self._name} has an object with the columns, not a row per object",
+                argument="target",
+                column=target,
+                hint=("write its rows, with pandas by to_json(orient='records', lines=True)",),
+            )
         parts = self._split([target])
         return [name if name in known else name.strip() for name in parts]
 
@@ -339,10 +347,13 @@ class Chooser:
         if not reads_as_number(name) and (hint := self._header_hint()):
             return hint
         shown = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
+        if self._untyped and len(names) == 1:
+            shown += "; if that is a title, delete the lines above the names of the columns"
         return (did_you_mean(name, names, otherwise=f"; it has {shown}").removeprefix("; "),)
 
     def _header_hint(self) -> Message:
-        if self._untyped and all(map(reads_as_number, self._schema.names)):
+        numbers = sum(map(reads_as_number, self._schema.names))
+        if self._untyped and 2 * numbers > len(self._schema.names):
             return ("its first line seems to be data: give ", Argument("header", "False"))
         return ()
 
@@ -364,6 +375,13 @@ class Chooser:
             elif is_text(type_) and (decision := decide(present(start.column(name)), dates)):
                 kind, order, shown = decision
                 found.notes.extend([] if shown else [_ambiguous(name, order)])
+            elif is_text(type_) and (unit := _unit_of(start.column(name))):
+                found.notes.append(
+                    (
+                        f"column {name!r} has numbers with the unit {unit!r}, read as categories; "
+                        "write them without it",
+                    )
+                )
             found.kinds.append(kind)
             found.orders.append(order)
         return found
@@ -571,6 +589,12 @@ class Chooser:
         if task != "auto":
             return task, "as given"
         distinct = len(values.drop_null().unique())
+        if text and (unit := _unit_of(values)):
+            raise StreamError(
+                f"{column} has numbers with the unit {unit!r}",
+                argument="target", column=target,
+                hint=("write them without it; if they are names of classes, give ", classes),
+            )  # fmt: skip
         if text and distinct > MANY:
             raise StreamError(
                 f"{column} is text with {distinct} distinct values in {len(values)} rows, too many "
@@ -621,6 +645,12 @@ def _are_codes(values: pa.Array) -> bool:
     if any(all(low <= one <= high for one in distinct) for low, high in _DATES):
         return False
     return any(after < before for before, after in pairwise(known.to_pylist()))
+
+
+def _unit_of(values: pa.Array) -> str | None:
+    """Return the unit of a column of text such as "12.5 kg", of which there are several values."""
+    words = present(values).unique().to_pylist()
+    return unit_of(words) if len(words) > 2 else None
 
 
 def _codes_note(name: str, values: pa.Array) -> Message:

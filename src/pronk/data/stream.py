@@ -174,7 +174,7 @@ class RowChecks:
         if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_TARGET)).any():
             table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
             return [
-                (row, Problem((f"the target {self.targets[j]!r} {_wrong(table[row, j])}",)))
+                (row, _wrong_target(self.targets[j], table[row, j]))
                 for row, j in found[: None if self.every else 1].tolist()
             ]
         if self.task == "classification" and y.dtype.kind in "fO":
@@ -203,6 +203,11 @@ def _reason(why: str) -> Problem:
     if why.startswith(NOT_DATA):
         return Problem((why.removeprefix(NOT_DATA),), left_out=True)
     return Problem((why,), hint=skip)
+
+
+def _wrong_target(name: str, value: float) -> Problem:
+    skip = ("leave such rows out with ", Argument("skip_bad", "FILE"))
+    return Problem((f"the target {name!r} {_wrong(value)}",), hint=skip if np.isinf(value) else ())
 
 
 def _wrong_weight(value: float) -> str:

@@ -86,9 +86,11 @@ class Labels:
         return self.ones + _class_outputs(len(self.classes))
 
     def receive(
-        self, y: Any, n: int, limit: int = MAX_CLASSES
+        self, y: Any, n: int, limit: int = MAX_CLASSES, places: Rows | None = None
     ) -> tuple[NDArray[Any], Rows, Labels]:
         """Check the labels of one call; return them, and the labels known after it.
+
+        Errors name the rows of the call, ``places`` if these labels are not those of all rows.
 
         The second result has an entry per class known after the call: the first row whose
         prediction may be that class. Raise if there are more than ``limit`` classes. Changes
@@ -96,15 +98,15 @@ class Labels:
         """
         values = check_labels(y, n)
         known = self.known
-        places = _positions(known, values)
-        unknown = np.flatnonzero(places < 0)
+        unknown = np.flatnonzero(_positions(known, values) < 0)
         if not len(unknown):
             return values, np.zeros(len(known), dtype=np.int64), self
+        rows = np.arange(n) if places is None else places
         if self.fixed:
             row = int(unknown[0])
             raise ValueError(
-                f"y has the unknown label {values[row].item()!r} at row {row} (counting from 0); "
-                f"the classes were fixed as {_shortened(known)}"
+                f"y has the unknown label {values[row].item()!r} at row {rows[row]} (counting "
+                f"from 0); the classes were fixed as {_shortened(known)}"
             )
         new, first = np.unique(values[unknown], return_index=True)
         first = unknown[first]
@@ -112,8 +114,8 @@ class Labels:
             row = int(np.sort(first)[max(limit - len(known), 0)])
             raise ValueError(
                 f"y has more than max_classes={limit} different labels: {values[row].item()!r} at "
-                f"row {row} (counting from 0) is one too many; if y is a number to be predicted, "
-                "use a regressor, otherwise set a larger max_classes"
+                f"row {rows[row]} (counting from 0) is one too many; if y is a number to be "
+                "predicted, use a regressor, otherwise set a larger max_classes"
             )
         after = self._with(new)
         if after.ones and not self.ones and self.unseen_partner is None:
@@ -138,7 +140,7 @@ class Labels:
             return np.repeat(known[:1], len(missing)), np.zeros(len(known), dtype=np.int64), self
         present = np.flatnonzero(~missing)
         given = without_gaps(np.asarray(y)[present])
-        found, first, after = self.receive(given, len(present), limit)
+        found, first, after = self.receive(given, len(present), limit, present)
         values = np.repeat(self.known[:1] if len(self.known) else found[:1], len(missing))
         values = values.astype(np.result_type(values, found))
         values[present] = found

@@ -38,6 +38,7 @@ from pronk.estimators.inputs import (
     missing_labels,
     with_times,
 )
+from pronk.estimators.quantiles import check_has_quantiles
 from pronk.estimators.targets import ScaledTargets, joined, scales_targets
 from pronk.estimators.waiting import Kept, Line
 
@@ -378,6 +379,7 @@ class Prepared(Parameters):
         The learner's number of rows shows whether it was rolled back; the preparation then is too.
         """
         X = X if type(X) is np.ndarray else whole(X)
+        check_has_quantiles(self.learner, options)
         if options.get("times") is not None:
             options = self._with_times(options)
         with own_lock(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,22 @@ from numpy.typing import NDArray
 from pronk.aggregate.calibration import check_levels, ends_of
 
 Array = NDArray[np.float64]
+
+
+def check_has_quantiles(learner: Any, options: Mapping[str, Any]) -> None:
+    """Raise if ``options`` of a pass ask for intervals or quantiles that the learner does not have.
+
+    The learner may have no rows yet.
+    """
+    asked = [name for name in ("interval", "quantiles") if options.get(name) is not None]
+    if asked and not hasattr(learner, "predict_quantiles"):
+        name, classifies = type(learner).__name__, hasattr(learner, "decision_function")
+        raise ValueError(
+            f"{asked[0]}: {name} is a classifier; it has probabilities"
+            if classifies
+            else f"{asked[0]}: {name} has no quantiles; the default learner has, and "
+            "pronk.Intervals around any regressor"
+        )
 
 
 class QuantileRegressor:

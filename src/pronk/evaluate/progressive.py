@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pronk.estimators.inputs import with_times
 from pronk.evaluate.evaluation import Evaluation, Record, pieces
 from pronk.evaluate.formatting import Bar
-from pronk.evaluate.models import Weights
+from pronk.evaluate.models import Weights, supports_times
 
 
 def progressive(
@@ -26,6 +27,7 @@ def progressive(
     probabilities: bool = False,
     interval: float | None = None,
     quantiles: Any = None,
+    times: Any = None,
     progress: bool | Literal["always"] = False,
 ) -> Iterator[Record]:
     """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
@@ -64,6 +66,9 @@ def progressive(
     quantiles : levels, optional
         Predict quantiles at these levels, such as (0.1, 0.5, 0.9), with a regressor; they are in
         ``forecast`` of each record, and the metrics "pinball" and "crps" can be asked for.
+    times : (n,), optional
+        Times of the rows of a pair of arrays, in seconds or datetimes, for learners in which older
+        rows fade by time.
     progress : bool or "always", default False
         Show a progress bar with rows, loss and, if the length of the stream is known, the time
         left, on stderr: if it is a terminal, or always.
@@ -95,22 +100,36 @@ def progressive(
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
     bar = Bar(blocks, progress == "always") if progress else None
-    return _records(evaluation, blocks, bar)
+    if times is None:
+        return _records(evaluation, blocks, bar)
+    if not pair:
+        raise ValueError("times needs a pair of arrays (X, y), not a stream of pairs")
+    if not supports_times(model):
+        raise ValueError(f"times has no meaning for {type(model).__name__}; leave it out")
+    own = with_times(None, times)
+    _, targets = next(iter(blocks))
+    if len(own) != len(targets):
+        raise ValueError(f"times has {len(own)} rows but y has {len(targets)}")
+    return _records(evaluation, blocks, bar, own)
 
 
-def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
+def _with_weights(blocks: Any, own: Weights) -> Iterator[tuple[Any, Any, Weights]]:
     """Yield (X, y, weights) of the blocks of a file, or of pairs (X, y)."""
-    if not getattr(blocks, "has_weights", False):
+    if own is not None:
+        yield from ((X, y, own) for X, y in blocks)
+    elif not getattr(blocks, "has_weights", False):
         yield from ((X, y, None) for X, y in blocks)
     else:
         yield from ((block.X, block.y, block.weights) for block in blocks.blocks())
 
 
-def _records(evaluation: Evaluation, blocks: Any, bar: Bar | None) -> Iterator[Record]:
+def _records(
+    evaluation: Evaluation, blocks: Any, bar: Bar | None, own: Weights = None
+) -> Iterator[Record]:
     with bar or nullcontext():
-        for X, y, weights in _with_weights(blocks):
-            for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
-                yield from evaluation.feed(rows, targets, own)
+        for X, y, weights in _with_weights(blocks, own):
+            for rows, targets, given in pieces(X, np.asarray(y), evaluation.piece, weights):
+                yield from evaluation.feed(rows, targets, given)
                 if bar is not None:
                     bar.show(evaluation)
         last = evaluation.finish()

@@ -34,6 +34,7 @@ from pronk.core.state import require
 from pronk.estimators import files
 from pronk.estimators.inputs import check_weights, missing_labels
 from pronk.estimators.prepared import Prepared
+from pronk.estimators.quantiles import check_has_quantiles
 from pronk.estimators.registry import DEFAULT_ALGORITHM, make_for_key
 from pronk.evaluate.baselines import make_baselines
 from pronk.evaluate.metrics import DEFAULTS, Metric, get_metrics
@@ -203,6 +204,7 @@ class Keyed:
             "times": times,
         }  # fmt: skip
         given = {name: value for name, value in options.items() if value is not None}
+        check_has_quantiles(self._inner, given)
         return self._predict_then_learn(X, y, keys, **given)
 
     def predict_interval_then_learn(

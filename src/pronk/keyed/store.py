@@ -462,6 +462,8 @@ class ModelStore:
         folder = Path(folder)
         self.flush()
         with self._lock:
+            for number in self._only:
+                self.shard(number)  # raises if another process has it, before anything is written
             folder.mkdir(parents=True, exist_ok=True)
             for number in self._only:
                 name = f"shard-{number:03d}.sqlite"
