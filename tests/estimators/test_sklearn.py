@@ -1,5 +1,6 @@
 """scikit-learn's own checks, pipelines and searches."""
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -72,6 +73,17 @@ def test_the_bandwidth_can_be_searched():
             n_jobs=2,
         )
         assert search.fit(X, y).best_params_ == {"kernel__bandwidth": 0.5}
+
+
+@pytest.mark.parametrize("name", ["online-kernel", "pkawv-taylor", "kernel-awv", "fogd"])
+def test_a_learner_that_joblib_maps_from_a_file_continues(name, tmp_path):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(700, 2)), rng.normal(size=700)
+    learner = pronk.make(name, "regression", random_state=0).fit(X[:300], y[:300])
+    joblib.dump(learner, tmp_path / "learner.joblib")
+    mapped = joblib.load(tmp_path / "learner.joblib", mmap_mode="r")
+    expected = learner.predict_then_learn(X[300:], y[300:])
+    assert np.array_equal(mapped.predict_then_learn(X[300:], y[300:]), expected)
 
 
 def test_pipelines_and_cross_validation():

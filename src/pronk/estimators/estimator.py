@@ -338,6 +338,11 @@ class OnlineLearner(SavedState):
         state: dict[str, Any] = super().__getstate__()
         return {name: state[name] for name in state if name not in ("_lock", "_learning")}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle; joblib may have mapped its arrays, which learning changes."""
+        fitted = {name: state[name] for name in ("_model", "_columns") if name in state}
+        super().__setstate__(state | copy.deepcopy(fitted))
+
     def _accepts_weights(self) -> bool:
         """Return whether the weight of a row has a meaning for the learner."""
         return False
@@ -389,10 +394,10 @@ class OnlineLearner(SavedState):
             if weights is not None:
                 P = self._pass_weighted(X, Y, weights)
             elif isinstance(X, np.ndarray):
-                P = self._model.learn(X, Y)
+                P = self._learn(X, Y)
             else:
                 P = np.concatenate(
-                    [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+                    [self._learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
                 )
         except FloatingPointError as error:
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
@@ -402,6 +407,10 @@ class OnlineLearner(SavedState):
         if self._dictionary_grows:
             self._warn_of_size()
         return P
+
+    def _learn(self, X: Array, Y: Array) -> Array:
+        """Predict, then learn, rows of weight 1 with the engine."""
+        return self._model.learn(X, Y)
 
     @property
     def _bandwidth_is_final(self) -> bool:
