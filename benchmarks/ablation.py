@@ -44,7 +44,16 @@ from field import measures, streams  # noqa: E402
 from field.passes import BLOCK  # noqa: E402
 from field.results import Part, Runs, keep, keep_page, load, table  # noqa: E402
 from field.sets import Data  # noqa: E402
-from pronk.aggregate import baselines, experts, far, learner, local, mixture  # noqa: E402
+from pronk.aggregate import (  # noqa: E402
+    baselines,
+    experts,
+    far,
+    learner,
+    local,
+    mixture,
+    representation,
+    settings,
+)
 from pronk.aggregate.representation import in_half_medians  # noqa: E402
 from pronk.aggregate.settings import PAST, RELEVANCE, SMOOTH_ALPHA, Setting, grid  # noqa: E402
 from pronk.core import scales  # noqa: E402
@@ -209,21 +218,23 @@ def local_with(
     """Vary the local experts; ``kept`` are the experts in their mixture, 0 is g."""
     add_local = experts.Experts.add_local
 
+    class Selected(mixture.Mixture):
+        def learn(self, P: Array, *others: Any) -> Any:
+            return super().learn(np.ascontiguousarray(P[:, list(kept)]), *others)
+
+        def predict(self, P: Array) -> Any:
+            return super().predict(np.ascontiguousarray(P[:, list(kept)]))
+
     class Varied(local.LocalExperts):
         def __init__(self, metrics: Array, limits: Array, signed: bool, *made: Any) -> None:
             seed, memory, own_small, *others = made
             own_small = own_small if small is None else small
             super().__init__(metrics, limits, signed, seed, memory, own_small, *others)
             change(self.forest)
-            self.mixture = mixture.Mixture(len(kept), limits, signed, *others)
+            self.mixture = Selected(len(kept), limits, signed, *others)
 
-        def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
-            return G if kept == (0,) else super().learn(Z, Y, G, gaps)
-
-        @staticmethod
-        def _all(G: Array, P: Array) -> Array:
-            whole = local.LocalExperts._all(G, P)
-            return np.ascontiguousarray(whole[:, list(kept)])
+        def learn(self, Z: Array, Y: Array, G: Array, *others: Any) -> Array:
+            return G if kept == (0,) else super().learn(Z, Y, G, *others)
 
     def added(self: Any, metrics: Array, Z: Array | None = None) -> None:
         if metric is not None:
@@ -285,20 +296,25 @@ MECHANISMS: dict[str, Mechanism] = {
         "them local experts do not read lagged targets either.",
         lambda: settings_where(lambda s: s.view != PAST),
     ),
-    "window 1000": Mechanism(
-        "discounted experts, 1,000 rows",
-        "Experts that forget with a window of 1,000 rows.",
-        lambda: settings_where(lambda s: s.window != 1000),
-    ),
     "window 100": Mechanism(
         "discounted experts, 100 rows",
         "Experts that forget with a window of 100 rows.",
         lambda: settings_where(lambda s: s.window != 100),
     ),
     "smooth": Mechanism(
-        "smooth experts",
-        "Experts with alpha = 1 beside those with alpha = 0.01.",
+        "smooth expert",
+        "A narrow expert with alpha = 1 beside those with alpha = 0.01.",
         lambda: settings_where(lambda s: s.alpha != SMOOTH_ALPHA),
+    ),
+    "directions": Mechanism(
+        "directions view",
+        "Experts with a Gaussian kernel on the directions along which a fit changes.",
+        lambda: settings_where(lambda s: s.view != settings.FULL),
+    ),
+    "compression": Mechanism(
+        "compressed columns",
+        "Heavy-tailed columns are compressed where the leave-one-out error of a fit says so.",
+        attribute(representation, GAIN=np.inf),
     ),
     "linear": Mechanism(
         "linear experts",
@@ -364,6 +380,17 @@ MECHANISMS: dict[str, Mechanism] = {
         "Everything from here on: the forest and its mixture.",
         partial(local_with, (0,)),
     ),
+    "early local": Mechanism(
+        "local experts before row 2,048",
+        "The forest is grown from row 128 on, and again at each stage.",
+        attribute(learner, LOCAL_ROWS=2048, LOCAL_ROWS_LATE=2048),
+        long=False,
+    ),
+    "boosting": Mechanism(
+        "boosted trees",
+        "Histogram trees fitted to the last rows while the stream goes on.",
+        partial(local_with, without("boosted trees")),
+    ),
     "window tree": Mechanism(
         "window tree",
         "A tree of at most 32 leaves that keeps the newest rows.",
@@ -424,11 +451,6 @@ MECHANISMS: dict[str, Mechanism] = {
 }
 #: Several mechanisms switched off at once.
 TOGETHER: dict[str, Mechanism] = {
-    "windows": Mechanism(
-        "discounted experts",
-        "Experts that forget, with windows of 1,000 and of 100 rows.",
-        lambda: settings_where(lambda s: s.window is None),
-    ),
     "leaf + window tree": Mechanism(
         "leaf weights and the window tree",
         "The local experts are two means of the long trees, of the fits of targets and residuals.",
@@ -438,9 +460,14 @@ TOGETHER: dict[str, Mechanism] = {
 EVERY = {**MECHANISMS, **TOGETHER}
 #: Mechanisms that are worth little on the sets above, and sets on which nothing was chosen.
 DOUBTFUL = (
-    "past", "seasonal", "window 1000", "window 100", "smooth", "windowed stacks", "window tree",
+    "past",
+    "seasonal",
+    "window 100",
+    "smooth",
+    "windowed stacks",
+    "window tree",
     "leaf",
-)  # fmt: skip
+)
 UNSEEN = ("susy_30k", "airlines", "outdoor", "powersupply", "nab_nyc_taxi", "pjme_load")
 OUTLIERS = ("target clipping", "scale outliers", "leaf clipping")
 

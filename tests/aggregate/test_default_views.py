@@ -18,6 +18,7 @@ from pronk.aggregate.baselines import (
 )
 from pronk.aggregate.representation import derivative_sizes, relevance
 from pronk.aggregate.settings import PAST, RELEVANCE, make_views
+from pronk.core import scales
 
 
 def close(got, expected, atol=1e-10):
@@ -266,3 +267,52 @@ def test_the_direction_that_matters_is_found():
     sizes = np.linalg.norm(found, axis=0)
     assert abs(found[:, 0] @ w) / sizes[0] > 0.99
     assert sizes[1] < 0.4 * sizes[0]
+
+
+# -- heavy-tailed columns -------------------------------------------------------------------------
+
+
+def heavy(rows=400):
+    """Return a log-normal, a normal, a constant and a rare column, and an order of the rows."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack(
+        (np.exp(2 * rng.normal(size=rows)), rng.normal(size=rows), np.full(rows, 3))
+    )
+    return np.column_stack((X, rng.uniform(size=rows) < 0.02)).astype(float)
+
+
+def test_heavy_tailed_columns_are_compressed_as_defined():
+    X = heavy()
+    found = representation.ColumnScale(X, compressed=True)
+    inner = scales.without_outliers(X)[:, 0]
+    low, median, high = np.quantile(inner, (0.25, 0.5, 0.75))
+    twin = X.copy()
+    twin[:, 0] = np.arcsinh((X[:, 0] - median) / (0.5 * (high - low)))
+    np.testing.assert_allclose(
+        found.transform(X), scales.FixedScale(twin).transform(twin), rtol=1e-12, atol=1e-12
+    )
+    other_units = representation.ColumnScale(X * [1e6, 3, 1, 1] + [7, 0, 0, 0], compressed=True)
+    np.testing.assert_allclose(
+        other_units.transform(X * [1e6, 3, 1, 1] + [7, 0, 0, 0]), found.transform(X), atol=1e-9
+    )
+
+
+def test_columns_are_compressed_only_where_the_fit_gains():
+    X = heavy()
+    logarithm = np.log(X[:, :1]) + np.sin(2 * X[:, 1:2])
+    assert representation.column_scale(X, logarithm, 0).compresses
+    assert not representation.column_scale(X, np.sin(X[:, :1]), 0).compresses
+    assert not representation.column_scale(X[:, 1:], logarithm, 0).compresses
+    assert not representation.column_scale(X, logarithm[:, :0], 0).compresses
+    assert not representation.column_scale(X[:100], logarithm[:100], 0).compresses
+
+
+def test_a_learner_of_compressed_columns_continues_after_a_file(tmp_path):
+    X, rng = heavy(900), np.random.default_rng(6)
+    y = np.log(X[:, 0]) + 0.1 * rng.normal(size=900)
+    model = pronk.OnlineKernelRegressor(random_state=0).partial_fit(X[:700], y[:700])
+    assert model._model.incumbent._scale.compresses
+    model.save(tmp_path / "model.pronk")
+    again = pronk.load(tmp_path / "model.pronk")
+    expected = model.predict_then_learn(X[700:], y[700:])
+    assert np.array_equal(again.predict_then_learn(X[700:], y[700:]), expected)

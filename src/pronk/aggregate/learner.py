@@ -56,7 +56,7 @@ from pronk.aggregate.experts import Experts
 from pronk.aggregate.far import FarHead
 from pronk.aggregate.late import MOST_NUMBERS, Reader, ReadRows
 from pronk.aggregate.points import most_points
-from pronk.aggregate.representation import local_metrics
+from pronk.aggregate.representation import ColumnScale, column_scale, local_metrics
 from pronk.aggregate.settings import (
     PAST,
     PLAIN,
@@ -71,7 +71,6 @@ from pronk.aggregate.settings import (
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, recombined
 from pronk.core.randomness import KORS_COINS, Uniforms, generator
-from pronk.core.scales import FixedScale
 from pronk.core.state import (
     LARGEST,
     LARGEST_TARGET,
@@ -128,7 +127,7 @@ class OnlineKernel(Stateful):
         self._first_gaps = GrowingRows(1) if timed else None
         # Predictions of the first rows, and their targets with clipped errors.
         self._first_P, self._first_clipped = GrowingRows(outputs), GrowingRows(outputs)
-        self._scale: FixedScale | None = None
+        self._scale: ColumnScale | None = None
         self._level = np.zeros(outputs)
         self._size = np.ones(outputs)
         self.experts: Experts | None = None
@@ -259,15 +258,17 @@ class OnlineKernel(Stateful):
         self.lateness = min(int(np.median(self._late_rows[:n])), n - 1)
         delay = self.delay or self.lateness
         # Scales of columns and targets.
-        if not self.kernel.foreign:
-            self._scale = FixedScale(X)
-        Z = self._scaled(X)
         if not self.signed:
             Y = self.clipping.start(self._first_clipped.values)
             self._set_target_scale(Y)
         targets = self._scaled_targets(Y)
-        # Settings, lags and views of new experts.
         sources = informative_outputs(targets, self.signed)
+        if not self.kernel.foreign:
+            chooses = RELEVANCE in views_of(self.kernel) and not self.few
+            of_scale = targets[:, sources] if chooses else targets[:, :0]
+            self._scale = column_scale(X, of_scale, self.seed)
+        Z = self._scaled(X)
+        # Settings, lags and views of new experts.
         lags, error_lags = self._find_lags(targets, sources, delay)
         settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
         if n == STAGES[-1] and self.experts is not None:
@@ -509,8 +510,8 @@ class OnlineKernel(Stateful):
         past = Past(self.outputs, [], [], self.delay or self.lateness)
         return self._make_experts(*self._made, past, np.zeros((2, self.outputs)))
 
-    def _new_scale(self) -> FixedScale:
-        return FixedScale(np.zeros((1, self.columns)))
+    def _new_scale(self) -> ColumnScale:
+        return ColumnScale(np.zeros((1, self.columns)))
 
     def _restored(self, sizes: Sizes) -> None:
         # With labels no errors are clipped.

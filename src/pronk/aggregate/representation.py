@@ -9,6 +9,9 @@ repeated (two rounds), so that an irrelevant column has little effect on distanc
 **The metric of the local experts** (`local`) is found in the same way, with their Laplace kernel
 and on more rows: regions are cut and leaves are fitted in it, so it matters more there.
 
+**Columns with heavy tails** are compressed (`column_scale`) where that lowers the leave-one-out
+error of a fit.
+
 **Directions** (`directions`) are combinations of columns along which a fit changes: the root of the
 full average gradient outer product. A smooth function of few directions is a problem of few
 dimensions in them, whatever the number of columns.
@@ -27,6 +30,8 @@ from pronk.core.compiling import compiled
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
 from pronk.core.linalg import cholesky, solve_lower
 from pronk.core.randomness import generator
+from pronk.core.scales import FixedScale, without_outliers
+from pronk.core.state import Numbers, Part, Stateful
 
 Array = NDArray[np.float64]
 
@@ -183,10 +188,17 @@ def directions(Z: Array, Y: Array, seed: int) -> Array:
     M <- root of the mean of g g', for some rounds; the M with the least leave-one-out error is
     kept, the identity included, and of it the directions with the largest eigenvalues.
     """
-    columns = Z.shape[1]
-    M = best = np.eye(columns)
+    best = full_metric(Z, Y, seed)[0]
+    values, vectors = np.linalg.eigh(best)
+    order = np.argsort(values)[::-1][:DIRECTIONS]
+    return np.ascontiguousarray(vectors[:, order] * values[order])
+
+
+def full_metric(Z: Array, Y: Array, seed: int) -> tuple[Array, float]:
+    """Return the matrix M (columns, columns) of `directions`, and its leave-one-out error."""
+    M = best = np.eye(Z.shape[1])
     if not Y.shape[1]:
-        return best[:, :DIRECTIONS].copy()
+        return best, 0.0
     Z, Y = (values[:: max(1, len(values) // FULL_ROWS)][:FULL_ROWS] for values in (Z, Y))
     if Y.shape[1] > FULL_OUTPUTS:
         Y = Y @ generator(seed, COMBINATIONS).choice([-1.0, 1.0], (Y.shape[1], FULL_OUTPUTS))
@@ -206,9 +218,80 @@ def directions(Z: Array, Y: Array, seed: int) -> Array:
         if not roots.max() > 0.0:
             break
         M = (vectors * (roots / roots.max())) @ vectors.T
-    values, vectors = np.linalg.eigh(best)
-    order = np.argsort(values)[::-1][:DIRECTIONS]
-    return np.ascontiguousarray(vectors[:, order] * values[order])
+    return best, least
+
+
+# -- the scale of the columns ---------------------------------------------------------------------
+
+#: A column is heavy-tailed if its values, outliers left out, reach more than this many half
+#: distances of its quartiles from its median.
+HEAVY = 6.0
+#: Fewest rows for the choice, and the ratio of errors from which on columns are compressed.
+CHOICE_ROWS, GAIN = 128, 1.01
+
+
+class ColumnScale(Stateful):
+    """The scales of some first rows (`FixedScale`), of columns of which some are compressed.
+
+    A compressed column is asinh((x - median) / unit), with half the distance of its quartiles as
+    ``unit``, which is 0 for the other columns.
+    """
+
+    def __init__(self, rows: Array, *, compressed: bool = False) -> None:
+        columns = rows.shape[1]
+        self._centre, self._unit = np.zeros(columns), np.zeros(columns)
+        if compressed:
+            inner = without_outliers(rows)
+            low, self._centre, high = np.quantile(inner, (0.25, 0.5, 0.75), axis=0)
+            unit = 0.5 * (high - low)
+            heavy = np.abs(inner - self._centre).max(axis=0) > HEAVY * unit
+            self._unit = np.where(heavy, unit, 0.0)
+        self._scale = FixedScale(self._compressed(rows))
+
+    @property
+    def compresses(self) -> bool:
+        """Whether some columns are compressed."""
+        return bool(self._unit.any())
+
+    def _compressed(self, X: Array) -> Array:
+        chosen = np.flatnonzero(self._unit)
+        if not len(chosen):
+            return X
+        out = X.copy()
+        out[:, chosen] = np.arcsinh((X[:, chosen] - self._centre[chosen]) / self._unit[chosen])
+        return out
+
+    def learn_transform(self, X: Array) -> Array:
+        """Return the scaled rows; columns that change for the first time get their unit."""
+        return self._scale.learn_transform(self._compressed(X))
+
+    def transform(self, X: Array) -> Array:
+        """Return each row as it would be scaled if it came next; changes nothing."""
+        return self._scale.transform(self._compressed(X))
+
+    STATE = (
+        Numbers("centre", ("columns",), written="replaced"),
+        Numbers("unit", ("columns",), low=0.0, written="replaced"),
+        Part("scale", sizes={"columns": "columns"}),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": len(self._unit)}
+
+
+def column_scale(X: Array, Y: Array, seed: int) -> ColumnScale:
+    """Return the scale of first rows X, the first of which have targets Y (n, outputs).
+
+    Heavy-tailed columns are compressed if that lowers the error of the fit of `directions`.
+    """
+    plain = ColumnScale(X)
+    if len(Y) < CHOICE_ROWS or not Y.shape[1]:
+        return plain
+    other = ColumnScale(X, compressed=True)
+    if not other.compresses:
+        return plain
+    errors = [full_metric(scale.transform(X[: len(Y)]), Y, seed)[1] for scale in (plain, other)]
+    return other if GAIN * errors[1] < errors[0] else plain
 
 
 def ridge_fit(K: Array, Y: Array) -> tuple[Array, Array]:

@@ -137,17 +137,16 @@ def make_views(
 
 # -- grid -------------------------------------------------------------------------------------
 
-#: Bandwidths in typical distances, and alpha.
-FACTORS, ALPHA = (4.0, 1.0), 0.01
+#: Bandwidths of each view in typical distances, those of its discounted experts, and alpha.
+FACTORS = {PLAIN: (1.0,), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0, 1.0, 0.5)}
+FORGETFUL_FACTORS = {PLAIN: (1.0,), RELEVANCE: (4.0,), PAST: (4.0,), FULL: ()}
+ALPHA = 0.01
+#: Bandwidths where the plain view is the only one.
+ONLY_FACTORS = (4.0, 1.0)
 #: A narrow bandwidth with a large alpha, on the plain view: it learns most where classes are many.
 SMOOTH_FACTOR, SMOOTH_ALPHA = 0.25, 1.0
-#: Bandwidths of the view of directions.
-FULL_FACTORS = (2.0, 1.0, 0.5)
-#: Bandwidths of the other views: their kernel is not smooth, and fewer suffice.
-VIEW_FACTORS = (4.0, 1.0)
-#: Windows of discounted experts in rows, and the bandwidths of such experts.
+#: Windows of discounted experts in rows.
 EXPERT_WINDOWS = (100,)
-FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
 #: Bandwidths of a model with few experts.
 FEW_FACTORS = (4.0, 1.0)
 #: Most points of a discounted expert: a window of rows does not determine more coefficients.
@@ -181,20 +180,15 @@ def grid(
     """Return all settings, or few; a kernel without a bandwidth varies alpha and window only."""
     if few:
         return few_experts(kernel, forgetting)
-    settings = []
-    for view in views_of(kernel):
+    views, settings = views_of(kernel), []
+    for view in views:
         if view == PAST and not past:
             continue
-        factors: tuple[float, ...] = FACTORS
-        forgetful: tuple[float, ...] = FORGETFUL_FACTORS
-        if view == FULL:
-            settings += [Setting(f, ALPHA, None, view) for f in FULL_FACTORS]
-            continue
-        if view != PLAIN:
-            factors, forgetful = VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
-        if not hasattr(kernel, "bandwidth"):
-            factors = forgetful = (1.0,)
-        elif view == PLAIN:
+        factors: tuple[float, ...] = FACTORS[view]
+        forgetful: tuple[float, ...] = FORGETFUL_FACTORS[view]
+        if len(views) == 1:
+            factors = forgetful = ONLY_FACTORS if hasattr(kernel, "bandwidth") else (1.0,)
+        if view == PLAIN and hasattr(kernel, "bandwidth"):
             settings.append(Setting(SMOOTH_FACTOR, SMOOTH_ALPHA))
         settings += [Setting(f, ALPHA, None, view) for f in factors]
         if forgetting:
