@@ -594,16 +594,17 @@ def test_a_group_that_drops_points_is_one_that_never_had_more():
 
 def test_three_experts_are_not_all_of_one_view():
     experts = make_experts()
-    losses = np.arange(len(experts.settings) + 3.0) + 10  # those of the plain view come first
+    losses = np.arange(len(experts.settings) + 3.0) + 50
+    losses[: len(experts.settings)] -= [40 * (s.view == FULL) for s in experts.settings]
     experts.mixture.losses = losses
     chosen = [experts.settings[i] for i in experts.best(3)][:3]
-    others = [s for s in experts.settings if s.view != PLAIN and s.window is None]
-    assert [s.view for s in chosen] == [PLAIN, others[0].view, PLAIN]
+    others = [s for s in experts.settings if s.view != FULL and s.window is None]
+    assert [s.view for s in chosen] == [FULL, others[0].view, FULL]
     assert chosen[1] == others[0]  # the best of them
-    assert {s.view for s in [experts.settings[i] for i in experts.best(2)][:2]} == {PLAIN}
+    assert {s.view for s in [experts.settings[i] for i in experts.best(2)][:2]} == {FULL}
     losses[experts.settings.index(others[1])] = 1.0  # one that is there by itself changes nothing
     chosen = [experts.settings[i] for i in experts.best(3)][:3]
-    assert chosen[0] == others[1] and {s.view for s in chosen[1:]} == {PLAIN}
+    assert chosen[0] == others[1] and {s.view for s in chosen[1:]} == {FULL}
 
 
 def test_only_predictions_of_new_rows_count_as_losses():

@@ -139,7 +139,7 @@ def make_views(
 
 #: Bandwidths of each view in typical distances, those of its discounted experts, and alpha.
 FACTORS = {PLAIN: (1.0,), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0, 1.0, 0.5)}
-FORGETFUL_FACTORS = {PLAIN: (1.0,), RELEVANCE: (4.0,), PAST: (4.0,), FULL: ()}
+FORGETFUL_FACTORS = {PLAIN: (), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0,)}
 ALPHA = 0.01
 #: Bandwidths where the plain view is the only one.
 ONLY_FACTORS = (4.0, 1.0)
