@@ -173,12 +173,13 @@ def no_baselines() -> Iterator[None]:
 
 
 #: Places of the experts in the mixture of the local ones; g is the first.
-ALL = tuple(range(1 + len(local.NAMES)))
+LOCAL_NAMES = (*local.NAMES, local.BOOSTED)
+ALL = tuple(range(1 + len(LOCAL_NAMES)))
 
 
 def without(*names: str) -> tuple[int, ...]:
     """Places of the local experts without these."""
-    return tuple(k for k in ALL if k == 0 or local.NAMES[k - 1] not in names)
+    return tuple(k for k in ALL if k == 0 or LOCAL_NAMES[k - 1] not in names)
 
 
 def plain_metric(metrics: Array, Z: Array) -> Array:
