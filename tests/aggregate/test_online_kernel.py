@@ -377,7 +377,7 @@ def test_experts_are_listed_and_some_are_dropped():
     learner = OnlineKernelRegressor(budget=50, random_state=0)
     assert learner.partial_fit(X[:5], y[:5]).experts_ == []
     learner.partial_fit(X[5:600], y[5:600])
-    assert len(learner.experts_) == 16 and all(e["active"] for e in learner.experts_)
+    assert len(learner.experts_) == 17 and all(e["active"] for e in learner.experts_)
     assert sum(e["weight"] for e in learner.experts_) == pytest.approx(1.0, rel=1e-12)
     learner.partial_fit(X[600:], y[600:])
     active = [e for e in learner.experts_ if e["active"] and e["factor"]]  # without baselines

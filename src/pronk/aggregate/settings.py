@@ -138,11 +138,9 @@ def make_views(
 # -- grid -------------------------------------------------------------------------------------
 
 #: Bandwidths of each view in typical distances, those of its discounted experts, and alpha.
-FACTORS = {PLAIN: (1.0,), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0, 1.0, 0.5)}
+FACTORS = {PLAIN: (4.0, 1.0), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0, 1.0, 0.5)}
 FORGETFUL_FACTORS = {PLAIN: (), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0,)}
 ALPHA = 0.01
-#: Bandwidths where the plain view is the only one.
-ONLY_FACTORS = (4.0, 1.0)
 #: A narrow bandwidth with a large alpha, on the plain view: it learns most where classes are many.
 SMOOTH_FACTOR, SMOOTH_ALPHA = 0.25, 1.0
 #: Windows of discounted experts in rows.
@@ -187,7 +185,7 @@ def grid(
         factors: tuple[float, ...] = FACTORS[view]
         forgetful: tuple[float, ...] = FORGETFUL_FACTORS[view]
         if len(views) == 1:
-            factors = forgetful = ONLY_FACTORS if hasattr(kernel, "bandwidth") else (1.0,)
+            factors = forgetful = factors if hasattr(kernel, "bandwidth") else (1.0,)
         if view == PLAIN and hasattr(kernel, "bandwidth"):
             settings.append(Setting(SMOOTH_FACTOR, SMOOTH_ALPHA))
         settings += [Setting(f, ALPHA, None, view) for f in factors]
