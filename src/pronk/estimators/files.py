@@ -504,8 +504,6 @@ def params_of(learner: Any) -> dict[str, Any]:
 def build(kind: Any, params: dict[str, Any]) -> Any:
     """Return a learner of a class from what `params_of` returned."""
     make = getattr(kind, "_from_file", None)
-    # Early files of PKAWV have the number of its threads.
-    params = {name: value for name, value in params.items() if name != "n_jobs"}
     return kind(**params) if make is None else make(params)
 
 

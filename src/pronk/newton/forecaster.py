@@ -323,8 +323,6 @@ class Forecaster(Stateful):
         return self._read(Phi)[1]
 
     def _read(self, Phi: Array) -> tuple[Array, Array]:
-        if not self._block.Z.flags.writeable:  # a model that is read from a memory map
-            self._block = Block._make(part.copy() for part in self._block)
         out, q = np.empty((len(Phi), self.outputs)), np.empty(len(Phi))
         predict_rows(Phi, self._open, self.discount, self._block, out, q)
         return out, q
