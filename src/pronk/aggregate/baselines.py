@@ -65,7 +65,7 @@ FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
 #: Fewest lags among which a season is looked for.
 SHORTEST = 6
 #: Most classes of which the last label is read. A label depends on the one before if some pair of
-#: labels occurs at least so often, and by so many standard deviations more often than by chance.
+#: labels occurs FEWEST_PAIRS times or more, PAIR_DEVIATIONS standard deviations above chance.
 MOST_CLASSES, FEWEST_PAIRS, PAIR_DEVIATIONS = 32, 5, 6.0
 #: Rows of ``seen_labels``, an array (2, outputs) of 0 and 1.
 NEGATIVE, POSITIVE = 0, 1

@@ -294,7 +294,7 @@ class Fit:
         self._F = np.tile(self.ensemble.start, (len(Y), 1))
 
     def grow(self, trees: int) -> None:
-        """Grow trees until there are so many, or all."""
+        """Grow trees until there are ``trees`` of them, or all."""
         while self.grown < min(trees, self.trees):
             R, r = self.Y - self._F, np.zeros(len(self.Y))
             for sign, source in zip(self.signs[self.grown], self._sources, strict=False):

@@ -682,7 +682,7 @@ class Temperature(Stateful):
         return np.asarray((self._seen_labels > 0.0).all(axis=0))
 
     def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
-        """Return which of so many classes were learned; ``ones`` outputs come before theirs."""
+        """Return which of the classes were learned; ``ones`` outputs come before theirs."""
         seen = self._seen_labels > 0.0
         if classes == 1:
             return np.array([seen.any()])

@@ -18,8 +18,8 @@ category, stay in one bin. Three statistics, each near an F distribution if noth
 
 A column that moves slowly, such as the time, differs in any two parts of the stream. So each
 statistic is divided by its mean over earlier parts of the same length, each against the other rows,
-if that is above 1. The p-value of a column is three times the smallest (of so many outputs times
-that), and Holm's method over all columns bounds the chance of naming any column wrongly by 1 %.
+if that is above 1. The p-value of a column is three times the smallest, times the number of
+outputs, and Holm's method over all columns bounds the chance of naming any column wrongly by 1 %.
 """
 
 from __future__ import annotations

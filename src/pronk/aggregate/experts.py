@@ -363,7 +363,7 @@ class Experts(Stateful):
         return final, scales, np.hstack([part.reshape(len(final), -1) for part in parts])
 
     def _shapes(self, active: int, outputs: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the parts of a record, with so many active experts and outputs."""
+        """Return the shapes of the parts of a record of ``active`` experts and ``outputs``."""
         inner = self.mixture.row_shapes(active + self.baselines.count, outputs)
         own = []
         if self.local is not None:
@@ -375,7 +375,7 @@ class Experts(Stateful):
         return sum(map(math.prod, self._shapes(len(self._active), self.outputs)))
 
     def recorded(self, read: ReadRows, rows: int) -> Recorded | None:
-        """Return so many rows as they were predicted; None if no record fits.
+        """Return ``rows`` rows as they were predicted; None if no record fits.
 
         The record of `read` comes after the number of rows that were learned then.
         """
@@ -540,7 +540,7 @@ class Experts(Stateful):
         self._set_limits()
 
     def _has_leader(self, rows: int) -> bool:
-        """Whether after so many rows one expert has more points than the others."""
+        """Whether one expert has more points than the others after ``rows`` rows."""
         return self.local is not None and rows >= max(ACTIVE_EXPERTS, default=rows + 1)
 
     def _set_limits(self) -> None:

@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 
 #: First row at which weights are copied, and most rows until the next.
 FIRST, LONGEST = 256, 2048
-#: Every so many rows one is predicted.
+#: One row of this many is predicted.
 STRIDE = 8
 #: Errors whose quantiles are the half-widths.
 RECENT = 2048
@@ -71,7 +71,7 @@ def next_anchor(rows: int) -> int:
 
 
 def is_anchor(rows: int) -> bool:
-    """Return whether weights are copied after so many rows."""
+    """Return whether weights are copied after ``rows`` rows."""
     return next_anchor(rows - 1) == rows
 
 

@@ -138,7 +138,7 @@ class Reader(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the numbers of a record are: of so many outputs, with error scales, by which learners.
+    """What the numbers of a record are: the outputs, whether with error scales, and the readers.
 
     The first 3 * outputs numbers are the final prediction, its error scale (1 before there are
     experts: not ``scaled``) and the last label known; those of each reader follow.

@@ -226,8 +226,8 @@ class OnlineKernel(Stateful):
     ) -> tuple[Array, Array]:  # fmt: skip
         """Predict then learn rows; return predictions and error scales.
 
-        Y and ``given`` are the targets that arrive, clipped and as given; so many rows before these
-        were ``waiting`` for their targets.
+        Y and ``given`` are the targets that arrive, clipped and as given; ``waiting`` rows before
+        these had no target yet.
         """
         if self.experts is None:
             known = self._rows + np.maximum(np.arange(waiting, waiting + len(X)) - self.delay, 0)
@@ -335,7 +335,7 @@ class OnlineKernel(Stateful):
         return np.stack((targets.min(axis=0), targets.max(axis=0)))
 
     def _has_local(self, rows: int, past: Past) -> bool:
-        """Whether there are local experts after so many rows."""
+        """Whether there are local experts after ``rows`` rows."""
         first = LOCAL_ROWS_LATE if self.signed and past.columns else LOCAL_ROWS
         return self.memory > 0 and rows >= first
 

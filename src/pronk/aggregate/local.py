@@ -117,7 +117,7 @@ class Forest(Stateful):
             self._trees.nodes[tree, 0, SLOT] = new_slot(self._pool)
 
     def _most_leaves(self, outputs: int) -> int:
-        """Return the most leaves of all trees, with so many outputs."""
+        """Return the most leaves of all trees, for this number of outputs."""
         memory, columns = int(self._pool.sizes[MEMORY]), self._pool.rows.shape[1]
         return int(most_leaves(memory, columns, outputs, len(self._trees.trees)))
 

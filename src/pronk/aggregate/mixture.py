@@ -430,7 +430,7 @@ class Mixture(Stateful):
         return rows
 
     def row_shapes(self, experts: int, outputs: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the fields of a `Row` of so many experts and outputs."""
+        """Return the shapes of the fields of a `Row` of these numbers of experts and outputs."""
         candidates = 1 + len(self._discounts)
         return [
             (experts, outputs), (candidates, outputs), (outputs,), (outputs, len(self._lags)),

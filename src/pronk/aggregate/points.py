@@ -31,7 +31,7 @@ DOUBT = 1e-9
 
 
 def most_points(rows: int, budget: int) -> int:
-    """Return the limit of points after so many rows: min(budget, rows, 8 sqrt(rows))."""
+    """Return the limit of points after ``rows`` rows: min(budget, rows, 8 sqrt(rows))."""
     return min(budget, rows, int(8.0 * math.sqrt(rows)))
 
 
@@ -55,7 +55,7 @@ class Candidates(Stateful):
         self.proposed = GrowingRows(columns + 1)  # with their uniform numbers
 
     def room(self, rows: int) -> int:
-        """Return how many points may enter at the end of an epoch, after so many rows.
+        """Return how many points may enter at the end of an epoch, after ``rows`` rows.
 
         All rows of an epoch use the number at its end: the number at the start of a call would
         depend on the cut into blocks.

@@ -218,7 +218,7 @@ class RecoveringKernel(Stateful):
         return np.asarray(self._late[2])
 
     def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
-        """Return which of so many classes have arrived; ``ones`` outputs come before theirs."""
+        """Return which of the classes have arrived; ``ones`` outputs come before theirs."""
         assert self.probabilities is not None
         return self.probabilities.temperature.known_classes(ones, classes)
 

@@ -440,7 +440,7 @@ def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
 
 @compiled
 def most_leaves(memory: int, columns: int, outputs: int, trees: int) -> int:
-    """Return how many leaves of all trees fit into so many bytes, at least two per tree."""
+    """Return how many leaves of all trees fit into ``memory`` bytes, at least two per tree."""
     bytes_per_leaf = 4 * (LEAF_ROWS * columns + TRIANGLE) + 16 * LEAF_ROWS * outputs
     return max(memory // bytes_per_leaf, 2 * trees)
 

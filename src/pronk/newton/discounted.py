@@ -82,7 +82,7 @@ BOUND, ONES = 3, 4
 def put_back_rows(size: int, discount: float) -> int:
     """Return after how many rows the regulariser is put back, in a space of that size.
 
-    Without a common discount (NaN) at most so many; see `Forgetting`.
+    Without a common discount (NaN) it is the most, LONGEST; see `Forgetting`.
     """
     if size <= EXACT_SIZE:
         return 1

@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 
 #: Rows after which points and experts may change; the lengths of blocks divide it.
 EPOCH = 256
-#: Length of a block, and the length up to so many features.
+#: Length of a block, and the length where there are at most FEW_FEATURES features.
 LENGTH, SHORT_LENGTH, FEW_FEATURES = 64, 32, 16
 #: The open rows forget at most so much that this share of the sums is left.
 LEAST_SHARE = 0.01

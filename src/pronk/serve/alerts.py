@@ -2,8 +2,8 @@
 
 An alert is posted when the loss of a model rises (``drift alarm``), when its learner reacts and
 names the columns that changed (``change``), when a learner is replaced (``swap``), when a model is
-worse than its baseline (``worse``), and when predictions wait but no label has come for so many
-hours (``no labels``):
+worse than its baseline (``worse``), and when predictions wait but no label has come for the
+hours that are set (``no labels``):
 
     {"event": "change", "model": "taxi", "row": 3040, "text": "..", "columns": ["fare"],
      "version": 3044, "id": "..."}
