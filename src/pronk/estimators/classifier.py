@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -26,6 +24,7 @@ from pronk.estimators.inputs import (
     check_weights,
     learned_only,
     missing_labels,
+    parameter,
     with_times,
 )
 from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
@@ -45,29 +44,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     """
 
     _linear_in_targets: ClassVar[bool] = True
-    max_classes: int
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Add the parameter ``max_classes`` to the constructor of a classifier."""
-        super().__init_subclass__(**options)
-        inherited = cls.__init__
-        signature = inspect.signature(inherited)
-        if inherited is object.__init__ or "max_classes" in signature.parameters:
-            return
-
-        @functools.wraps(inherited)
-        def __init__(self: Any, *args: Any, max_classes: int = MAX_CLASSES, **params: Any) -> None:
-            inherited(self, *args, **params)
-            self.max_classes = max_classes
-
-        own = inspect.Parameter(
-            "max_classes", inspect.Parameter.KEYWORD_ONLY, default=MAX_CLASSES, annotation=int
-        )
-        parameters = [*signature.parameters.values(), own]
-        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[method-assign]
-        several = [Interval(Integral, 2, None, closed="left")]
-        cls._parameter_constraints = {**cls._parameter_constraints, "max_classes": several}
+    max_classes: int = parameter(Interval(Integral, 2, None, closed="left"), default=MAX_CLASSES)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -164,7 +141,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             return shares if len(known) > 2 else np.empty(0)
         return {"label": named, "probability": shares, "both": (named, shares)}[output]
 
-    @property
+    @property  # type: ignore[misc]
     def _outputs(self) -> int:  # type: ignore[override]
         return self._labels.outputs
 

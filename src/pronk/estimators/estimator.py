@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from html import escape
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from pronk.estimators.inputs import (
     check_rows,
     check_weights,
     dense_blocks,
+    parameter,
 )
 from pronk.estimators.waiting import Kept, Line
 from pronk.newton.certificate import Certificate
@@ -63,28 +65,24 @@ USED_AT_ONCE = ("max_classes", "random_state")
 class OnlineLearner(SavedState):
     """Predict, then learn, rows in order; everything else is built on `predict_then_learn`.
 
-    A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
+    A subclass declares its parameters and builds its engine in ``_make_model(columns, outputs)``.
     ``sample_weight`` is the weight of each row, where weights have a meaning (`_accepts_weights`):
     a second-order learner counts the row that often in its sums, a first-order learner makes a step
     that many times as long. A row of weight 0 is predicted and not learned.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
-        "random_state": [
-            Interval(Integral, 0, None, closed="left"),
-            np.random.Generator,
-            np.random.RandomState,
-            None,
-        ],
-    }
-    kernel: Any
-    random_state: Any
-    _model: Model
-    _outputs: int  # of the engine
-    _seed: int
-    _bandwidth: float  # measured from the first rows, once it is final
-    _user_kernel: bool
+    kernel: Any = parameter(
+        StrOptions(set(KERNELS)), Kernel, callable, default="gaussian", kw_only=False
+    )
+    random_state: Any = parameter(
+        Interval(Integral, 0, None, closed="left"), np.random.Generator, np.random.RandomState,
+        None, default=None,
+    )  # fmt: skip
+    _model: Model = field(init=False)
+    _outputs: int = field(init=False)  # of the engine
+    _seed: int = field(init=False)
+    _bandwidth: float = field(init=False)  # measured from the first rows, once it is final
+    _user_kernel: bool = field(init=False)
 
     @property
     def _theorem(self) -> str | None:

@@ -1,11 +1,8 @@
-"""What families of learners share: feature spaces, losses, steps, certificates, default values."""
+"""What families of learners share: feature spaces, losses, steps, certificates."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,11 +18,15 @@ from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
     Interval,
     StrOptions,
     check_ordered,
     check_weights,
     dense_blocks,
+    parameter,
 )
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import OnlineNewton
@@ -35,17 +36,22 @@ Array = NDArray[np.float64]
 
 # -- feature spaces: fixed features, given points, or a dictionary --------------------------------
 
-#: Constraints of the parameters that choose the space.
-SPACE: dict[str, list[Any]] = {
-    "features": [StrOptions({"nystrom", "taylor", "fourier"})],
-    "degree": [Interval(Integral, 0, None, closed="left")],
-    "n_features": [Interval(Integral, 1, None, closed="left")],
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "epsilon": [Interval(Real, 0, 1, closed="left")],
-    "beta": [Interval(Real, 0, None, closed="neither")],
-    "dictionary": [StrOptions(set(RULES)), Rule, "array-like", None],
-    "budget": [Interval(Integral, 1, None, closed="left"), None],
-}
+
+class SpaceLearner(OnlineLearner):
+    """A learner in a space that its parameters choose."""
+
+    features: str = parameter(StrOptions({"nystrom", "taylor", "fourier"}), default="nystrom")
+    degree: int = parameter(Interval(Integral, 0, None, closed="left"), default=2)
+    n_features: int = parameter(COUNT, default=100)
+    gamma: float = parameter(POSITIVE, default=1.0)
+    epsilon: float = parameter(Interval(Real, 0, 1, closed="left"), default=0.5)
+    beta: float = parameter(POSITIVE, default=1.0)
+    dictionary: Any = parameter(StrOptions(set(RULES)), Rule, "array-like", None, default=None)
+    budget: int | None = parameter(COUNT, None, default=None)
+
+    @property
+    def _dictionary_grows(self) -> bool:
+        return rule_of(self) is not None
 
 
 def rule_of(learner: Any) -> Rule | None:
@@ -95,13 +101,19 @@ def fixed_embedding(learner: Any, kernel: Kernel, columns: int) -> Embedding:
 # -- first-order learners: losses, and steps that must not overflow -------------------------------
 
 
-def with_losses(base: type[OnlineLearner], task: str) -> dict[str, list[Any]]:
-    """Return the parameter constraints of ``base``, with the losses of a task for ``loss``."""
-    names = {name for name, loss in LOSSES.items() if loss.task in (task, "both")}
-    return {**base._parameter_constraints, "loss": [StrOptions(names)]}
+class LossLearner(OnlineLearner):
+    """A learner with a choice of losses: those of its task."""
+
+    loss: str = parameter(StrOptions(set(LOSSES)), default="squared")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tasks = ("classification" if issubclass(cls, OnlineClassifier) else "regression", "both")
+        names = {name for name, loss in LOSSES.items() if loss.task in tasks}
+        cls._parameter_constraints["loss"] = [StrOptions(names)]
 
 
-class FirstOrder(OnlineLearner):
+class FirstOrder(LossLearner):
     """A learner that makes gradient steps on a loss.
 
     With an unbounded slope (squared and squared hinge loss) steps above a limit overshoot more and
@@ -110,7 +122,6 @@ class FirstOrder(OnlineLearner):
     """
 
     _step_parameter: ClassVar[str] = "eta"
-    loss: str
 
     def _get_loss(self) -> Loss:
         return get_loss(self.loss)
@@ -154,18 +165,12 @@ class FirstOrder(OnlineLearner):
 # -- online Newton learners: loss, curvature eta and clip -----------------------------------------
 
 
-class OnlineNewtonLearner(OnlineLearner):
+class OnlineNewtonLearner(LossLearner):
     """A learner that makes online Newton steps; ``eta`` is the coefficient of g g' in A."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "eta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "convex", "unit"})],
-        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-    }
-    eta: Any
-    clip: Any
-    loss: str
+    alpha: float = parameter(POSITIVE, default=1.0)
+    eta: Any = parameter(NOT_NEGATIVE, StrOptions({"auto", "convex", "unit"}), default="auto")
+    clip: Any = parameter(POSITIVE, StrOptions({"auto"}), default="auto")
 
     def _accepts_weights(self) -> bool:
         return True
@@ -181,10 +186,6 @@ class OnlineNewtonLearner(OnlineLearner):
 class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
     """An online Newton learner of numbers."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        OnlineNewtonLearner, "regression"
-    )
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # A Newton step on a row that is far from all others goes to 2 y: with so few rows that
@@ -197,18 +198,10 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
     """An online Newton learner of labels, one class against the rest."""
 
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        OnlineNewtonLearner, "classification"
-    )
 
 
 # -- ridge and AWV learners: rows that count less with age ----------------------------------------
 
-#: Constraints of the parameters of a discount.
-DISCOUNT: dict[str, list[Any]] = {
-    "discount": [Interval(Real, 0, 1, closed="right")],
-    "half_life": [Interval(Real, 0, None, closed="neither"), str, None],
-}
 #: Seconds of the units of a half-life.
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 #: Below it even the last row counts for nothing.
@@ -267,7 +260,8 @@ class TimedLearner(OnlineLearner):
 class ForgettingLearner(TimedLearner):
     """A learner with a half-life, in rows or in time; in time, each row has a time."""
 
-    half_life: Any
+    discount: float = parameter(Interval(Real, 0, 1, closed="right"), default=1.0)
+    half_life: float | str | None = parameter(POSITIVE, str, None, default=None)
 
     def _accepts_times(self) -> bool:
         return half_life_seconds(self) is not None
@@ -326,31 +320,3 @@ class PosteriorRegressor(OnlineRegressor):
             parts = [model.deviation(block()) for _, block in dense_blocks(rows)]
         deviation = np.concatenate(parts)
         return P, deviation[:, 0] if self._flat else deviation
-
-
-# -- default values of a classifier ---------------------------------------------------------------
-
-
-def with_defaults(**values: Any) -> Callable[[type], type]:
-    """Decorate a class: its inherited ``__init__`` gets these default values.
-
-    Regressor and classifier of an algorithm have the same parameters, and only some defaults
-    differ. The signature is set too, because scikit-learn and the help read the parameters from it.
-    """
-
-    def decorate(cls: Any) -> Any:
-        inherited = cls.__init__
-        signature = inspect.signature(inherited)
-        parameters = [
-            p.replace(default=values.get(p.name, p.default)) for p in signature.parameters.values()
-        ]
-
-        @functools.wraps(inherited)
-        def __init__(self: Any, *args: Any, **params: Any) -> None:
-            inherited(self, *args, **{**values, **params})
-
-        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        cls.__init__ = __init__
-        return cls
-
-    return decorate

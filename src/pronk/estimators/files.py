@@ -38,7 +38,7 @@ from pronk.core.runtime import limited
 from pronk.core.state import checked_count, require
 from pronk.estimators.atomic import write_atomically
 from pronk.estimators.calls import all_or_nothing
-from pronk.estimators.inputs import Parameters
+from pronk.estimators.inputs import Declared
 
 #: Most numbers of a model that is built for a file before the file's arrays are checked.
 MOST_NUMBERS = 2**30
@@ -522,7 +522,7 @@ def learner_class(name: Any, path: str | Path) -> Any:
 # -- the state of a learner ------------------------------------------------------------------------
 
 
-class SavedState(Parameters):
+class SavedState(Declared):
     """The part of a learner that saves its fitted state and restores it from an untrusted file."""
 
     def save(self, path: str | Path) -> None:

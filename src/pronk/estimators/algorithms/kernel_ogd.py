@@ -25,22 +25,18 @@ for large-scale SVM training", JMLR 13, 2012, Algorithm 1 with removal and mergi
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, with_defaults, with_losses
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.families import FirstOrder
+from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Descent
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 120,
     "classes": ["KernelOGDRegressor", "KernelOGDClassifier"],
@@ -97,32 +93,10 @@ Dropping and merging add their errors, which the references bound.""",
 class _KernelOGD(FirstOrder):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"pegasos"})],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        eta: Any = 0.2,
-        alpha: float = 0.0,
-        loss: str = "squared",
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.eta = eta
-        self.alpha = alpha
-        self.loss = loss
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
+    eta: Any = parameter(POSITIVE, StrOptions({"pegasos"}), default=0.2)
+    alpha: float = parameter(NOT_NEGATIVE, default=0.0)
+    budget: int | None = parameter(COUNT, None, default=None)
+    maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
 
     def _accepts_weights(self) -> bool:
         return True
@@ -176,10 +150,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     mean squared error 0.0034
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_KernelOGD, "regression")
 
-
-@with_defaults(eta=0.5, loss="hinge")
 class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     """Kernel online gradient descent on labels coded +-1; several classes are learned one-vs-rest.
 
@@ -204,7 +175,6 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     error 0.047, 50 support vectors
     """
 
+    eta: Any = 0.5
+    loss: str = "hinge"
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        _KernelOGD, "classification"
-    )

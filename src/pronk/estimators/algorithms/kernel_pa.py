@@ -25,7 +25,6 @@ budget; its bounds are for learners without one.
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
@@ -34,13 +33,11 @@ from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Passive
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 130,
     "classes": ["KernelPARegressor", "KernelPAClassifier"],
@@ -68,17 +65,10 @@ ENTRY = {
 class _KernelPA(OnlineLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "variant": [StrOptions({"pa-1", "pa-2"})],
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
-    }
-    variant: str
-    C: float
-    budget: int | None
-    maintenance: Any
+    variant: str = parameter(StrOptions({"pa-1", "pa-2"}), default="pa-1")
+    C: float = parameter(POSITIVE, default=1.0)
+    budget: int | None = parameter(COUNT, None, default=None)
+    maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
 
     def _loss(self) -> Loss:
         raise NotImplementedError
@@ -127,29 +117,7 @@ class KernelPARegressor(_KernelPA, OnlineRegressor):
     mean squared error 0.0034, 198 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_KernelPA._parameter_constraints,
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        variant: str = "pa-1",
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.variant = variant
-        self.C = C
-        self.epsilon = epsilon
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
+    epsilon: float = parameter(NOT_NEGATIVE, default=0.1)
 
     def _loss(self) -> Loss:
         return replace(get_loss("epsilon_insensitive"), parameter=float(self.epsilon))
@@ -173,23 +141,6 @@ class KernelPAClassifier(_KernelPA, OnlineClassifier):
     """
 
     _linear_in_targets: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        variant: str = "pa-1",
-        C: float = 1.0,
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.variant = variant
-        self.C = C
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
 
     def _loss(self) -> Loss:
         return get_loss("hinge")

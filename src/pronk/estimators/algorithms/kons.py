@@ -18,20 +18,15 @@ gradient with clipping does not divide by zero).
 
 from __future__ import annotations
 
-from typing import Any
-
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
-    with_defaults,
 )
 from pronk.newton.exact import KONS
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 40,
     "classes": ["KONSRegressor", "KONSClassifier"],
@@ -50,23 +45,6 @@ ENTRY = {
 
 class _KONS(OnlineNewtonLearner):
     """Engine of the regressor and the classifier."""
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.random_state = random_state
 
     @property
     def _theorem(self) -> str | None:
@@ -112,7 +90,6 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
     """
 
 
-@with_defaults(loss="squared_hinge")
 class KONSClassifier(_KONS, OnlineNewtonClassifier):
     """The online Newton step on labels, exact in the span of all points; one-vs-rest.
 
@@ -129,3 +106,5 @@ class KONSClassifier(_KONS, OnlineNewtonClassifier):
     >>> print(f"error {np.mean(labels != y):.3f}")
     error 0.108
     """
+
+    loss: str = "squared_hinge"

@@ -50,6 +50,7 @@ advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herb
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from functools import partial
 from itertools import pairwise
 from numbers import Integral
@@ -69,11 +70,13 @@ from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.explanation import Explanation, explain_rows
 from pronk.estimators.families import PosteriorRegressor, TimedLearner
 from pronk.estimators.inputs import (
+    COUNT,
     Interval,
     StrOptions,
     check_ordered,
     check_weights,
     dense_blocks,
+    parameter,
 )
 from pronk.estimators.labels import Labels
 from pronk.estimators.quantiles import QuantileRegressor
@@ -81,8 +84,6 @@ from pronk.estimators.waiting import Kept, Line, Meaning, recorded_rows
 
 Array = NDArray[np.float64]
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
 ENTRY = {
     "place": 10,
     "classes": ["OnlineKernelRegressor", "OnlineKernelClassifier"],
@@ -110,32 +111,14 @@ class _OnlineKernel(TimedLearner):
     _forgetting: ClassVar[bool] = True  # a subclass may switch discounted experts off
     _scales_itself: ClassVar[bool] = True
     _looks_ahead: ClassVar[bool] = True  # `predict` has the parameter ``ahead``
-    _model: RecoveringKernel
+    _model: RecoveringKernel = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **TimedLearner._parameter_constraints,
-        "budget": [Interval(Integral, 1, None, closed="left")],
-        "experts": [StrOptions({"all", "few"})],
-        "memory_limit": [Interval(Integral, 0, None, closed="left"), None],
-        "delay": [Interval(Integral, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int = 384,
-        experts: str = "all",
-        memory_limit: int | None = None,
-        delay: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.experts = experts
-        self.memory_limit = memory_limit
-        self.delay = delay
-        self.random_state = random_state
+    budget: int = parameter(COUNT, default=384)
+    experts: str = parameter(StrOptions({"all", "few"}), default="all")
+    memory_limit: int | None = parameter(
+        Interval(Integral, 0, None, closed="left"), None, default=None
+    )
+    delay: int = parameter(Interval(Integral, 0, None, closed="left"), default=0)
 
     def _make_model(self, columns: int, outputs: int) -> RecoveringKernel:
         kernel, memory = get_kernel(self.kernel), self.memory_limit

@@ -25,19 +25,15 @@ on |delta|, not on its square, and the margin step of Projectron++ is the minimu
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, StrOptions, parameter
 from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Mistakes
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 110,
     "classes": ["KernelPerceptron"],
@@ -129,30 +125,11 @@ class KernelPerceptron(OnlineClassifier):
     """
 
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "maintenance": [StrOptions({"random", "forget", "project"}), None],
-        "eta": [Interval(Real, 0, None, closed="left")],
-        "aggressive": ["boolean"],
-    }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int | None = None,
-        maintenance: Any = None,
-        eta: float = 0.1,
-        aggressive: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.maintenance = maintenance
-        self.eta = eta
-        self.aggressive = aggressive
-        self.random_state = random_state
+    budget: int | None = parameter(COUNT, None, default=None)
+    maintenance: Any = parameter(StrOptions({"random", "forget", "project"}), None, default=None)
+    eta: float = parameter(NOT_NEGATIVE, default=0.1)
+    aggressive: bool = parameter("boolean", default=False)
 
     def _accepts_weights(self) -> bool:
         # The analyses of the Forgetron and the Projectron assume steps of length 1.

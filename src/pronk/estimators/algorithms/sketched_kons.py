@@ -17,7 +17,6 @@ missing in print).
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
@@ -25,13 +24,10 @@ from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
-    with_defaults,
 )
-from pronk.estimators.inputs import Interval
+from pronk.estimators.inputs import POSITIVE, Interval, parameter
 from pronk.newton.exact import SketchedKONS
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 50,
     "classes": ["SketchedKONSRegressor", "SketchedKONSClassifier"],
@@ -48,38 +44,12 @@ ENTRY = {
 }
 
 
-_SAMPLING: dict[str, list[Any]] = {
-    "floor": [Interval(Real, 0, 1, closed="both")],
-    "epsilon": [Interval(Real, 0, 1, closed="left")],
-    "beta": [Interval(Real, 0, None, closed="neither")],
-}
-
-
 class _SketchedKONS(OnlineNewtonLearner):
-    """Engine of the regressor and the classifier."""
+    """Parameters and engine of the regressor and the classifier."""
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        floor: float = 0.1,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.floor = floor
-        self.epsilon = epsilon
-        self.beta = beta
-        self.random_state = random_state
+    floor: float = parameter(Interval(Real, 0, 1, closed="both"), default=0.1)
+    epsilon: float = parameter(Interval(Real, 0, 1, closed="left"), default=0.5)
+    beta: float = parameter(POSITIVE, default=1.0)
 
     @property
     def _theorem(self) -> str | None:
@@ -120,13 +90,7 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
     mean squared error 0.0382
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonRegressor._parameter_constraints,
-        **_SAMPLING,
-    }
 
-
-@with_defaults(loss="squared_hinge")
 class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
     """KONS on labels with a sketch of the curvature; one-vs-rest.
 
@@ -134,7 +98,4 @@ class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
     an automatic ``clip`` is 1.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonClassifier._parameter_constraints,
-        **_SAMPLING,
-    }
+    loss: str = "squared_hinge"
