@@ -23,7 +23,7 @@ from pronk.data.errors import Argument, StreamError
 from pronk.data.source import (
     BAD,
     BATCH_ROWS,
-    Dense,
+    FileSource,
     Remote,
     Text,
     TextFile,
@@ -34,7 +34,7 @@ from pronk.data.source import (
 )
 
 
-class ParquetSource(Dense):
+class ParquetSource(FileSource):
     """Read a Parquet file."""
 
     def __init__(self, path: Path | Remote) -> None:
@@ -70,7 +70,7 @@ class ParquetSource(Dense):
         return parquet.ParquetFile(source, **options)
 
 
-class ArrowSource(Dense):
+class ArrowSource(FileSource):
     """Read an Arrow IPC file or stream (also Feather), mapped into memory."""
 
     def __init__(self, path: Path | Remote) -> None:
@@ -87,9 +87,6 @@ class ArrowSource(Dense):
             else:
                 whole = iter(reader)
             yield from without((batch.select(list(own_types(types))) for batch in whole), skip)
-
-    def total(self) -> float | None:
-        return None
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -436,7 +433,7 @@ def _largest_index(piece: bytes) -> int:
     return largest
 
 
-class SQLSource(Dense):
+class SQLSource(FileSource):
     """Read the rows of a query, in the order of the query: give it an ORDER BY.
 
     ``database`` is a DuckDB file, ":memory:" (DuckDB reads files by itself: ``SELECT * FROM
@@ -457,9 +454,6 @@ class SQLSource(Dense):
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         with self._reader() as reader:
             yield from without((batch.select(list(own_types(types))) for batch in reader), skip)
-
-    def total(self) -> float | None:
-        return None
 
     @contextmanager
     def _reader(self) -> Iterator[Any]:

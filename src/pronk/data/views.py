@@ -6,7 +6,7 @@ Both are sources themselves, see `pronk.data.source.FileSource`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,45 +23,12 @@ _MOST_BYTES = 1 << 31
 _ROWS, _LEVELS = 64, 4
 
 
-class View:
-    """Base class: everything is as in the source."""
-
-    def __init__(self, source: FileSource) -> None:
-        self._source = source
-
-    untyped = property(lambda self: self._source.untyped)
-    times_in_text = property(lambda self: self._source.times_in_text)
-    label = property(lambda self: self._source.label)
-    notes = property(lambda self: self._source.notes)
-
-    def schema(self) -> pa.Schema:
-        return self._source.schema()
-
-    def total(self) -> float | None:
-        return self._source.total()
-
-    def at(self, row: int) -> Any:
-        return self
-
-    def widen(self, columns: Sequence[str]) -> None:
-        self._source.widen(columns)
-
-    def require(self, columns: Iterable[str]) -> None:
-        self._source.require(columns)
-
-    def unread_words(self) -> dict[str, dict[str, Any]]:
-        return self._source.unread_words()
-
-    def unmatched(self) -> list[str]:
-        return self._source.unmatched()
-
-
-class Backwards(View):
+class Backwards(FileSource):
     """Read a file whose newest row comes first: all of it, then from the last row to the first."""
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         held, size = [], 0
-        for batch in self._source.batches(types):
+        for batch in self._parts[0].batches(types):
             held.append(batch)
             size += batch.nbytes
             if size > _MOST_BYTES:
@@ -75,7 +42,7 @@ class Backwards(View):
         yield from without(iter(held), skip)
 
 
-class Flat(View):
+class Flat(FileSource):
     """Read the fields of nested columns as columns of their own, named column.field.
 
     Text that holds JSON objects is nested too, which ``text`` says to look for. Lists stay lists.
@@ -85,7 +52,7 @@ class Flat(View):
         super().__init__(source)
         self._own = source.schema()
         self._objects = self._find_objects() if text else {}
-        self._parts: dict[str, pa.DataType] = {}
+        self._nested: dict[str, pa.DataType] = {}
         self._flat = pa.schema([])
         for field in self._own:
             self._add(field)
@@ -93,7 +60,7 @@ class Flat(View):
     @property
     def changes(self) -> bool:
         """Return whether any column is nested."""
-        return bool(self._parts)
+        return bool(self._nested)
 
     def schema(self) -> pa.Schema:
         return self._flat
@@ -103,7 +70,7 @@ class Flat(View):
         for name, kind in _leaves(field.name, type_):
             self._flat = self._flat.append(pa.field(name, kind))
             if name != field.name:
-                self._parts[name] = kind
+                self._nested[name] = kind
 
     def _find_objects(self) -> dict[str, pa.DataType]:
         """Return the types of columns of text that hold JSON objects, by the first rows."""
@@ -111,7 +78,7 @@ class Flat(View):
         found: dict[str, pa.DataType] = {}
         if not text:
             return found
-        start = next(iter(self._source.batches(text)), pa.record_batch([], names=[]))
+        start = next(iter(self._parts[0].batches(text)), pa.record_batch([], names=[]))
         for name in text if start.num_columns else ():
             words = start.column(name).slice(0, _ROWS).drop_null().to_pylist()
             if words and all(word.lstrip().startswith("{") for word in words):
@@ -132,9 +99,9 @@ class Flat(View):
             for root in dict.fromkeys(roots.values())
         }
         wanted |= {name: kind for name, kind in types.items() if name not in own}
-        for batch in self._source.batches(wanted, skip):
+        for batch in self._parts[0].batches(wanted, skip):
             columns = [
-                self._part(batch, roots[name], name) if name in self._parts else batch.column(name)
+                self._part(batch, roots[name], name) if name in self._nested else batch.column(name)
                 for name in own
             ]
             more = [name for name in types if name not in own and name in batch.schema.names]
@@ -143,7 +110,7 @@ class Flat(View):
             yield pa.record_batch(columns, names=names)
 
     def _root(self, name: str) -> str:
-        if name not in self._parts:
+        if name not in self._nested:
             return name
         roots = [root for root in self._own.names if name.startswith(f"{root}.")]
         return max(roots, key=len)
