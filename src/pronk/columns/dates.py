@@ -25,9 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pronk.core.arrays import Array
 
 TIME, DATE, CLOCK = "time", "date", "clock"
 ISO, DAY_FIRST, MONTH_FIRST = "iso", "dayfirst", "monthfirst"

@@ -41,10 +41,8 @@ from pronk.columns.values import (
     row_of_frame,
     unread,
 )
+from pronk.core.arrays import Array
 from pronk.core.checks import check_not_lazy, did_you_mean, no_label
-
-Array = NDArray[np.float64]
-
 
 #: Types of cells that need no table.
 _NUMBER_TYPES = {int, float, np.float64, np.float32, np.int64, np.int32}
@@ -83,11 +81,7 @@ class Layout:
         table = as_table(X)
         if table is None:
             rows = as_array(X)
-            if rows.shape[1] != len(self.kinds):
-                raise ValueError(
-                    f"X has {rows.shape[1]} features, but this model is expecting "
-                    f"{len(self.kinds)} features as input"
-                )
+            self._check_width(rows.shape[1])
             return rows
         columns = self._columns(table, has_names(X))
         rows = np.empty((table.num_rows, len(self.kinds)))
@@ -112,13 +106,16 @@ class Layout:
         row = row_of_dict(named, self.names, self.kinds, self.orders)
         return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
 
+    def _check_width(self, width: int) -> None:
+        if width != len(self.kinds):
+            raise ValueError(
+                f"X has {width} features, but this model is expecting {len(self.kinds)} features "
+                "as input"
+            )
+
     def _columns(self, table: pa.Table, named: bool) -> list[Any]:
         if self.names is None or not named:
-            if table.num_columns != len(self.kinds):
-                raise ValueError(
-                    f"X has {table.num_columns} features, but this model is expecting "
-                    f"{len(self.kinds)} features as input"
-                )
+            self._check_width(table.num_columns)
             return list(table.columns)
         found = table.column_names
         for name in self.names:

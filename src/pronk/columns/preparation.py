@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from pronk.columns.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
 from pronk.columns.scaling import Scaler
 from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
+from pronk.core.arrays import Array
 from pronk.core.state import Numbers, Sizes, load_part, require
-
-Array = NDArray[np.float64]
 
 ENCODINGS = ("onehot", "hash")
 #: Slots per categorical column, and categories per column that are remembered.
@@ -274,27 +273,27 @@ class Preparation:
 
     def learn_transform(self, X: Array) -> Array:
         """Learn the rows and return those of the learner."""
-        times = None if self.times is None else self.times.learn_transform(X[:, self.timed])
-        numbers = self._numbers(X, times)
-        if numbers.shape[1]:
-            if self.means is not None:
-                numbers = self.means.learn_transform(numbers)
-            numbers = self._scaled(numbers, self.scaler.learn_transform)
-        encoders = zip(self.categorical, self.encoders, strict=True)
-        slots = [encoder.learn_transform(X[:, j]) for j, encoder in encoders]
-        return self._joined(numbers, slots, times)
+        return self._apply("learn_transform", X)
 
     def transform(self, X: Array) -> Array:
         """Return the rows of the learner as if each came next; changes nothing."""
-        times = None if self.times is None else self.times.transform(X[:, self.timed])
+        return self._apply("transform", X)
+
+    def _apply(self, method: str, X: Array) -> Array:
+        """Call a method of each part, with the part's columns of the rows."""
+        times = None if self.times is None else getattr(self.times, method)(X[:, self.timed])
         numbers = self._numbers(X, times)
         if numbers.shape[1]:
             if self.means is not None:
-                numbers = self.means.transform(numbers)
-            numbers = self._scaled(numbers, self.scaler.transform)
+                numbers = getattr(self.means, method)(numbers)
+            numbers = self._scaled(numbers, getattr(self.scaler, method))
         encoders = zip(self.categorical, self.encoders, strict=True)
-        slots = [encoder.transform(X[:, j]) for j, encoder in encoders]
-        return self._joined(numbers, slots, times)
+        slots = [getattr(encoder, method)(X[:, j]) for j, encoder in encoders]
+        if times is None and not slots:
+            return np.ascontiguousarray(numbers)
+        return np.ascontiguousarray(
+            np.hstack([numbers, *slots, *(() if times is None else times[1:])])
+        )
 
     def _scaled(self, numbers: Array, scale: Callable[[Array], Array]) -> Array:
         """Return the columns with those scaled that are to be."""
@@ -307,16 +306,6 @@ class Preparation:
         """Return the columns to scale: the numbers, and the days of times."""
         numbers = X if len(self.numbers) == X.shape[1] else X[:, self.numbers]
         return numbers if times is None else np.hstack([numbers, times[0]])
-
-    def _joined(
-        self, numbers: Array, slots: list[Array], times: tuple[Array, Array] | None
-    ) -> Array:
-        """Return the learner's columns: numbers, slots, circles."""
-        if times is None and not slots:
-            return np.ascontiguousarray(numbers)
-        return np.ascontiguousarray(
-            np.hstack([numbers, *slots, *(() if times is None else times[1:])])
-        )
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Return the names of the learner's columns, from those of the rows."""

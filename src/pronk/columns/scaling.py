@@ -18,12 +18,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.scales import HELD, learn_scaled, scaled_as_next, stride_after, thin
 from pronk.core.state import Count, Numbers, Sizes, Stateful, Unsaved, require
-
-Array = NDArray[np.float64]
 
 
 class Scaler(Protocol):

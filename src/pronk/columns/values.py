@@ -43,9 +43,8 @@ from numpy.typing import NDArray
 
 from pronk.columns.dates import CLOCK, DATE, ISO, TIME, read, read_one
 from pronk.columns.spelling import loosely, number_of, numbers_in_text
+from pronk.core.arrays import Array
 from pronk.core.checks import no_label
-
-Array = NDArray[np.float64]
 
 NUMBER, BOOLEAN, CATEGORY = "number", "boolean", "category"
 KINDS = (NUMBER, BOOLEAN, CATEGORY, TIME, DATE, CLOCK)

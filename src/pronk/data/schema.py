@@ -49,8 +49,18 @@ TASKS = ("auto", "regression", "classification")
 AUTOMATIC = "auto"
 
 
+class Described:
+    """A dataclass that is made from a table with other entries."""
+
+    @classmethod
+    def of(cls, choices: Mapping[str, Any]) -> Self:
+        """Return the description with these fields; ignore other entries."""
+        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: value for name, value in choices.items() if name in known})
+
+
 @dataclass(frozen=True)
-class Reading:
+class Reading(Described):
     """Which rows and columns of a file are read, and as what.
 
     Parameters
@@ -177,14 +187,9 @@ class Reading:
         file = choices.pop("file")
         return FileStream(file, **choices, unlabelled=unlabelled, rows=rows, as_given=as_given)
 
-    @classmethod
-    def of(cls, choices: Mapping[str, Any]) -> Self:
-        """Return the description with these fields; ignore other entries."""
-        return _of(cls, choices)
-
 
 @dataclass(frozen=True)
-class Preparing:
+class Preparing(Described):
     """How columns are prepared for the learner; see `pronk.Prepared`."""
 
     scale: str = "minmax"
@@ -192,21 +197,11 @@ class Preparing:
     slots: int = 32
     scale_target: str = "auto"
 
-    @classmethod
-    def of(cls, choices: Mapping[str, Any]) -> Self:
-        """Return the description with these fields; ignore other entries."""
-        return _of(cls, choices)
-
 
 def _names(given: str | Iterable[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _of(cls: Any, choices: Mapping[str, Any]) -> Any:
-    known = {one.name for one in fields(cls)}
-    return cls(**{name: value for name, value in choices.items() if name in known})
 
 
 #: A function from a column to the row and value of the first value that is not a number.

@@ -29,7 +29,6 @@ from pronk.columns.preparation import DROPPED, column
 from pronk.columns.spelling import is_total
 from pronk.columns.values import (
     CATEGORY,
-    Array,
     as_numbers,
     has_hours,
     is_number,
@@ -40,6 +39,7 @@ from pronk.columns.values import (
     reads_as_number,
     unread,
 )
+from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT, without_label
 from pronk.core.state import LARGEST_TARGET
 from pronk.data.errors import Argument, Message, StreamError, in_python, option, with_options
@@ -82,6 +82,13 @@ class Block(NamedTuple):
     kept: pa.RecordBatch
     position: int
     bad: tuple[BadRow, ...] = ()
+
+    def rows(self, places: Any) -> Block:
+        """Return a block of these rows."""
+        return self._replace(
+            X=self.X[places], y=self.y[places], kept=self.kept.take(pa.array(places)),
+            weights=None if self.weights is None else self.weights[places],
+        )  # fmt: skip
 
 
 class Problem(NamedTuple):
@@ -131,26 +138,19 @@ class RowChecks:
             problems += [(row, _reason(why)) for row, why in enumerate(reasons) if why]
         problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
-        own = weights if weights is None or weights.ndim == 1 else weights[:, 0]
-        if own is not None:
-            wrong = np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last]
-            problems += [
-                (row, Problem((f"the weight {self.weight!r} {_wrong_weight(own[row])}",)))
-                for row in wrong.tolist()
-            ]
-        if weights is not None and weights.ndim == 2:
-            unknown = np.flatnonzero(~(np.abs(weights[:, 1]) <= LARGEST_INPUT))[:last]
-            problems += [
-                (row, Problem((f"the time {self.time!r} is missing or cannot be read",)))
-                for row in unknown.tolist()
-            ]
+        if weights is not None:
+            own = weights if weights.ndim == 1 else weights[:, 0]
+            for row in np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last].tolist():
+                what = f"the weight {self.weight!r} {_wrong_weight(own[row])}"
+                problems.append((row, Problem((what,))))
+            if weights.ndim == 2:
+                unknown = Problem((f"the time {self.time!r} is missing or cannot be read",))
+                wrong = ~(np.abs(weights[:, 1]) <= LARGEST_INPUT)
+                problems += [(row, unknown) for row in np.flatnonzero(wrong)[:last].tolist()]
         if not self.unlabelled and (without := without_label(y)) is not None:
-            what = Problem((f"the target {','.join(self.targets)!r} is missing",))
-            problems += [(row, what) for row in np.flatnonzero(without).tolist()]
-        found: dict[int, Problem] = {}
-        for row, problem in problems:
-            found.setdefault(row, problem)
-        return found
+            missing = Problem((f"the target {','.join(self.targets)!r} is missing",))
+            problems += [(row, missing) for row in np.flatnonzero(without).tolist()]
+        return dict(problems[::-1])  # of several problems of a row the first
 
     def _features(self, X: Array, batch: pa.RecordBatch) -> list[tuple[int, Problem]]:
         if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
@@ -472,18 +472,12 @@ class FileStream:
         """Return a block without the rows that cannot be used, which it lists."""
         if not problems:
             return block
-        good = np.ones(len(block.y), dtype=bool)
-        good[list(problems)] = False
         for row in sorted(problems):
             if problems[row].left_out:
                 what = in_python(problems[row].message)
                 self.left_out.setdefault(what, {"rows": 0, "first": start + row})["rows"] += 1
-        return Block(
-            block.X[good], block.y[good],
-            None if block.weights is None else block.weights[good],
-            block.kept.filter(pa.array(good)), block.position,
-            tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems)),
-        )  # fmt: skip
+        bad = tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems))
+        return block.rows(np.setdiff1d(np.arange(len(block.y)), list(problems)))._replace(bad=bad)
 
     def _block(self, batch: pa.RecordBatch, start: int) -> tuple[Block, dict[int, Problem]]:
         """Return all rows of a batch that begins at a row, and the rows that cannot be used."""
@@ -571,11 +565,7 @@ class FileStream:
         fatal = None if skips else _first_fatal(problems)
         end = len(block.y) if fatal is None else fatal
         good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
-        return Block(
-            block.X[good], block.y[good],
-            None if block.weights is None else block.weights[good],
-            block.kept.take(pa.array(good)), end,
-        )  # fmt: skip
+        return block.rows(good)._replace(position=end)
 
     def known_labels(self) -> NDArray[Any] | None:
         """Read the target alone and return all labels of the file, sorted.

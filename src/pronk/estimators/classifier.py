@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.columns.frames import count_rows
+from pronk.core.arrays import Array
 from pronk.core.runtime import limited
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
@@ -28,8 +29,6 @@ from pronk.estimators.inputs import (
     with_times,
 )
 from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
-
-Array = NDArray[np.float64]
 
 #: What `predict_then_learn` may return.
 OUTPUTS = ("label", "decision", "probability", "both")
@@ -208,12 +207,6 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def _first_output(self) -> int:
         return self._labels.ones if len(self._labels.classes) > 1 else 0
-
-    def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; None before the first row is learned."""
-        if not self.__sklearn_is_fitted__():
-            return None
-        return self.predict(self._one(x))[0]
 
     def _gather_state(self) -> dict[str, Any]:
         return {**super()._gather_state(), "labels": self._labels.to_state()}

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from html import escape
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.columns.frames import Layout, is_table, layout_of, whole
-from pronk.columns.model import TIMES_ONLY, Columns, Options, one_vector, table_of_dict
+from pronk.columns.model import TIMES_ONLY, Columns, Options
 from pronk.columns.values import NUMBER
+from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT
 from pronk.core.first_rows import learned_rows
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, is_automatic, with_bandwidth
@@ -35,10 +37,9 @@ from pronk.estimators.inputs import (
     dense_blocks,
     parameter,
 )
+from pronk.estimators.rows import WithColumns
 from pronk.estimators.waiting import Kept, Line
 from pronk.newton.certificate import Certificate
-
-Array = NDArray[np.float64]
 
 #: Points from which on a row takes milliseconds, so that the learner warns.
 MANY_POINTS = 2000
@@ -62,7 +63,7 @@ class Model(Protocol):
 USED_AT_ONCE = ("max_classes", "random_state")
 
 
-class OnlineLearner(SavedState):
+class OnlineLearner(WithColumns, SavedState):
     """Predict, then learn, rows in order; everything else is built on `predict_then_learn`.
 
     A subclass declares its parameters and builds its engine in ``_make_model(columns, outputs)``.
@@ -78,6 +79,7 @@ class OnlineLearner(SavedState):
         Interval(Integral, 0, None, closed="left"), np.random.Generator, np.random.RandomState,
         None, default=None,
     )  # fmt: skip
+    _weighted: ClassVar[bool] = False  # see `_accepts_weights`
     _model: Model = field(init=False)
     _outputs: int = field(init=False)  # of the engine
     _seed: int = field(init=False)
@@ -198,33 +200,13 @@ class OnlineLearner(SavedState):
 
     # -- the columns -----------------------------------------------------------------------------
 
-    def with_columns(
-        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
-    ) -> Self:
-        """Declare the columns before the first row, which may then be an array of numbers.
-
-        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
-        dates with the year last are read; `FileStream` has both.
-        """
-        named = None if names is None else tuple(names)
-        self._set_columns(Columns(Layout(named, tuple(kinds), tuple(orders)), self._options))
-        return self
+    def _begin(self, layout: Layout) -> None:
+        self._set_columns(Columns(layout, self._options))
 
     @property
     def _options(self) -> Options:
         """How columns of text and times are prepared; numbers are left as they are."""
         return Options("none" if getattr(self, "_scales_itself", False) else TIMES_ONLY)
-
-    def _set_columns(self, columns: Columns) -> None:
-        self._columns = columns
-        self.n_features_in_ = len(columns.layout.kinds)
-        if columns.layout.names is not None:
-            self.feature_names_in_ = np.array(columns.layout.names, dtype=object)
-
-    @property
-    def layout_(self) -> Layout:
-        """Names and kinds of the columns, and how their dates are read."""
-        return self._columns.layout
 
     @property
     def columns_(self) -> list[dict[str, Any]]:
@@ -281,7 +263,7 @@ class OnlineLearner(SavedState):
         if is_table(X):
             X = whole(X)
             if new:
-                self._set_columns(Columns(layout_of(X), self._options))
+                self._begin(layout_of(X))
             return self._columns.encode(X)
         rows = check_rows(self, X, first=new)
         if new:
@@ -290,13 +272,6 @@ class OnlineLearner(SavedState):
         elif not self._columns.unchanged and isinstance(rows, np.ndarray):
             return self._columns.encode(rows)
         return rows
-
-    def _one(self, x: Any) -> Any:
-        """Return one row, a dict or a vector, as rows; an absent key is missing."""
-        if not isinstance(x, Mapping):
-            return one_vector(x)
-        columns = self.__dict__.get("_columns")
-        return table_of_dict(x) if columns is None else columns.layout.row(x)
 
     def _start(self, columns: int, outputs: int) -> None:
         """Build the engine for the first rows."""
@@ -338,7 +313,7 @@ class OnlineLearner(SavedState):
 
     def _accepts_weights(self) -> bool:
         """Return whether the weight of a row has a meaning for the learner."""
-        return False
+        return self._weighted
 
     def _weights_without_times(self, sample_weight: Any, rows: int) -> Array | None:
         """Return one weight per row; raise a ValueError if there are times as well."""
@@ -400,11 +375,6 @@ class OnlineLearner(SavedState):
         if self._dictionary_grows:
             self._warn_of_size()
         return P
-
-    @property
-    def _bandwidth_is_final(self) -> bool:
-        """Whether the bandwidth is final; always true where it is not "auto"."""
-        return not isinstance(self._model, AutomaticBandwidth)
 
     def _finish_first_rows(self) -> None:
         """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""
@@ -511,17 +481,12 @@ class OnlineLearner(SavedState):
         """Return the first output that belongs to a target or a class."""
         return 0
 
-    # -- in a notebook -----------------------------------------------------------------------------
+    def _as_html(self) -> str:
+        return as_html(self)
 
-    def _repr_html_inner(self) -> str:
-        """Return facts about a fitted learner; of others scikit-learn's diagram."""
-        if self.__sklearn_is_fitted__():
-            return as_html(self)
-        diagram: str = super()._repr_html_inner()
-        return diagram
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+    @property
+    def _classifies(self) -> bool:
+        return isinstance(self, ClassifierMixin)
 
     # -- scikit-learn ----------------------------------------------------------------------------
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.checks import check_finite
 from pronk.core.dictionary import ALD, KORS, RULES, Dictionary, Rule
 from pronk.core.features import Embedding, Fourier, Taylor
 from pronk.core.kernels import Kernel
 from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
+from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
@@ -31,8 +33,6 @@ from pronk.estimators.inputs import (
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import OnlineNewton
 from pronk.newton.spaces import FixedPoints
-
-Array = NDArray[np.float64]
 
 # -- feature spaces: fixed features, given points, or a dictionary --------------------------------
 
@@ -162,6 +162,19 @@ class FirstOrder(LossLearner):
         )
 
 
+class DualLearner(FirstOrder):
+    """A first-order learner with one engine for all classes, and one per output for numbers."""
+
+    def _make_engine(self, columns: int, outputs: int = 1) -> Any:
+        """Return a new engine."""
+        raise NotImplementedError
+
+    def _make_model(self, columns: int, outputs: int) -> Any:
+        if outputs == 1 or isinstance(self, OnlineClassifier):
+            return self._make_engine(columns, outputs)
+        return OneVsRest(partial(self._make_engine, columns), outputs)
+
+
 # -- online Newton learners: loss, curvature eta and clip -----------------------------------------
 
 
@@ -171,9 +184,7 @@ class OnlineNewtonLearner(LossLearner):
     alpha: float = parameter(POSITIVE, default=1.0)
     eta: Any = parameter(NOT_NEGATIVE, StrOptions({"auto", "convex", "unit"}), default="auto")
     clip: Any = parameter(POSITIVE, StrOptions({"auto"}), default="auto")
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     def _rule(self) -> OnlineNewton:
         """Return the step; clip="auto" is 1 for labels and the largest |y| so far for numbers."""

@@ -16,10 +16,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import validate_data
 
+from pronk.core.arrays import Array
 from pronk.core.checks import check_finite, without_label
 from pronk.core.state import LARGEST_TARGET
-
-Array = NDArray[np.float64]
 
 #: A weight of this size times a squared target stays far below the largest number of a state.
 LARGEST_WEIGHT = 1e10

@@ -27,12 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from pronk.core.arrays import Array
 from pronk.core.checks import NO_LABEL, without_gaps, without_label
 from pronk.core.state import require
 from pronk.estimators.inputs import check_given, check_length
-
-Array = NDArray[np.float64]
-
 
 Rows = NDArray[np.int64]
 

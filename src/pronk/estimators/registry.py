@@ -18,8 +18,8 @@ Each algorithm is described in its own file of `pronk.estimators.algorithms`, by
 
     classes      its public classes, the regressor first
     names        short names, each with use (when to choose it), time and memory per row, bounded
-                 (whether these are) and, where needed, tasks, params (the paper's values), paper
-    paper        the paper of all its names
+                 (whether these are), paper and, where needed, tasks, params (the paper's values)
+    time, ..     what all its names have in common, or those that do not say otherwise
     place        its position in lists
     bounds       functions of `pronk.regret` with its bound; or guarantee, a text; or guaranteed_by,
                  a module whose docstring states the guarantee
@@ -102,11 +102,11 @@ def all_algorithms() -> dict[str, Algorithm]:
     for module, entry in entries().items():
         classes = tuple(entry["classes"])
         tasks = sorted({task_of(name) for name in classes}, reverse=True)
-        for name, facts in entry["names"].items():
+        for name, own in entry["names"].items():
+            facts = {"paper": "", "tasks": tasks, "params": {}, **entry, **own}
             found[name] = Algorithm(
-                name, facts["use"], facts.get("paper", entry.get("paper", "")), facts["time"],
-                facts["memory"], facts["bounded"], module, classes,
-                tuple(facts.get("tasks", tasks)), facts.get("params", {}),
+                name, facts["use"], facts["paper"], facts["time"], facts["memory"],
+                facts["bounded"], module, classes, tuple(facts["tasks"]), facts["params"],
             )  # fmt: skip
     return found
 
@@ -237,18 +237,13 @@ def _defaults(learner: Any, algorithm: Algorithm, given: dict[str, Any]) -> dict
     if (
         fixed.isdisjoint(_BANDWIDTHS)
         and "kernel__bandwidth" in learner.get_params()
-        and not _scales_itself(learner)
+        and not getattr(learner, "_scales_itself", False)
     ):
         chosen["kernel__bandwidth"] = "auto"
     budget = _budget(learner)
     if budget is not None and "budget" not in fixed:
         chosen["budget"] = budget
     return {**chosen, **{key: value for key, value in _steps(learner).items() if key not in fixed}}
-
-
-def _scales_itself(learner: Any) -> bool:
-    """Return whether a learner chooses scales and bandwidths by itself."""
-    return getattr(learner, "_scales_itself", False)
 
 
 def _budget(learner: Any) -> int | None:

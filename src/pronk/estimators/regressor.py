@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from pronk.columns.frames import count_rows
+from pronk.core.arrays import Array
 from pronk.core.state import MOST, checked_count, require
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
@@ -19,8 +19,6 @@ from pronk.estimators.inputs import (
     missing_labels,
     with_times,
 )
-
-Array = NDArray[np.float64]
 
 
 class OnlineRegressor(RegressorMixin, OnlineLearner):
@@ -77,16 +75,6 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         """Predict with the current model, 0 before the first label is learned; change nothing."""
         P = self._predict(X)
         return P[:, 0] if self._flat else P
-
-    def predict_one(self, x: Any) -> Any:
-        """Predict the next row, a dict or a vector; 0 before the first row is learned.
-
-        With several outputs the prediction is an array.
-        """
-        if not self.__sklearn_is_fitted__():
-            return 0.0
-        found = self.predict(self._one(x))[0]
-        return found if np.ndim(found) else float(found)
 
     def _reset(self) -> None:
         super()._reset()

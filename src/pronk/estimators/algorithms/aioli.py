@@ -87,9 +87,7 @@ class AIOLIClassifier(SpaceLearner, OnlineClassifier):
 
     alpha: float = parameter(POSITIVE, default=1.0)
     radius: float = parameter(NOT_NEGATIVE, default=2.0)
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     @property
     def _theorem(self) -> str | None:

@@ -18,14 +18,12 @@ Reference: Le, Nguyen, Nguyen, Phung, "Dual space gradient descent for online le
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar
 
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
-from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import MulticlassClassifier
-from pronk.estimators.families import FirstOrder
+from pronk.estimators.families import DualLearner
 from pronk.estimators.inputs import COUNT, POSITIVE, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_sgd import DualSGD
@@ -48,7 +46,7 @@ independently, up to a gap that the random features leave and that shrinks with 
 }
 
 
-class _DualSGD(FirstOrder):
+class _DualSGD(DualLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     _step_parameter: ClassVar[str] = "alpha"
@@ -103,11 +101,6 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
     mean squared error 0.0056, 100 points
     """
 
-    def _make_model(self, columns: int, outputs: int) -> DualSGD | OneVsRest:
-        if outputs == 1:
-            return self._make_engine(columns)
-        return OneVsRest(partial(self._make_engine, columns), outputs)
-
 
 class DualSGDClassifier(_DualSGD, MulticlassClassifier):
     """DualSGD on labels; three or more classes by the margin s_y - max s_c (Crammer, Singer).
@@ -135,6 +128,3 @@ class DualSGDClassifier(_DualSGD, MulticlassClassifier):
 
     alpha: float = 1e-4
     loss: str = "hinge"
-
-    def _make_model(self, columns: int, outputs: int) -> DualSGD:
-        return self._make_engine(columns, outputs)

@@ -28,15 +28,13 @@ number of terms by a covering number.
 from __future__ import annotations
 
 import math
-from functools import partial
 from numbers import Real
 
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.core.losses import Loss, get_loss
-from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import MulticlassClassifier
-from pronk.estimators.families import FirstOrder
+from pronk.estimators.families import DualLearner
 from pronk.estimators.inputs import (
     COUNT,
     NOT_NEGATIVE,
@@ -83,7 +81,7 @@ b = 1/2. With its own eta and n = 100 this needs alpha >= 3.6, more than in its 
 }
 
 
-class _DualSVRG(FirstOrder):
+class _DualSVRG(DualLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     alpha: float = parameter(NOT_NEGATIVE, default=1e-4)
@@ -166,11 +164,6 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
     mean squared error 0.0039, 100 points
     """
 
-    def _make_model(self, columns: int, outputs: int) -> DualSVRG | OneVsRest:
-        if outputs == 1:
-            return self._make_engine(columns)
-        return OneVsRest(partial(self._make_engine, columns), outputs)
-
 
 class DualSVRGClassifier(_DualSVRG, MulticlassClassifier):
     """DualSVRG on labels; three or more classes by the margin s_y - max s_c (Crammer, Singer).
@@ -203,6 +196,3 @@ class DualSVRGClassifier(_DualSVRG, MulticlassClassifier):
     """
 
     loss: str = "smooth_hinge"
-
-    def _make_model(self, columns: int, outputs: int) -> DualSVRG:
-        return self._make_engine(columns, outputs)

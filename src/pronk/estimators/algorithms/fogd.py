@@ -56,9 +56,7 @@ class _FOGD(FirstOrder):
     n_features: int = parameter(COUNT, default=200)
     eta: float = parameter(POSITIVE, default=0.1)
     orthogonal: bool = parameter("boolean", default=False)
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     def _make_model(self, columns: int, outputs: int) -> Gradient:
         embedding = Fourier(

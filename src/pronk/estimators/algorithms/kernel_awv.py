@@ -31,20 +31,17 @@ ENTRY = {
     "place": 20,
     "classes": ["KernelAWVRegressor", "KernelAWVClassifier"],
     "bounds": ["kernel_awv_bound"],
+    "time": "t^2 + t d",
+    "memory": "t^2 + t d",
+    "bounded": False,
     "names": {
         "kernel-awv": {
             "use": "small streams, with a regret bound",
             "paper": "Jezequel, Gaillard, Rudi 2019 (PKAWV)",
-            "time": "t^2 + t d",
-            "memory": "t^2 + t d",
-            "bounded": False,
         },
         "kernel-ridge": {
             "use": "small streams; the classical baseline",
             "paper": "Zhdanov, Kalnishkan 2010; Jezequel, Gaillard, Rudi 2019 (PKAWV)",
-            "time": "t^2 + t d",
-            "memory": "t^2 + t d",
-            "bounded": False,
             "params": {"anticipate": False},
         },
     },
@@ -56,9 +53,7 @@ class _KernelAWV(ForgettingLearner):
 
     alpha: float = parameter(POSITIVE, default=1.0)
     anticipate: bool = parameter("boolean", default=True)
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     @property
     def _theorem(self) -> str | None:

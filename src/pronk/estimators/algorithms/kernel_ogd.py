@@ -51,6 +51,9 @@ the sum of alpha/2 |f_t|^2 + l(f_t(x_t), y_t) exceeds that of any fixed f by at 
     G^2 (1 + log T)/(2 alpha),    G the largest |alpha f_t + l'_t k(x_t, .)|.
 
 Dropping and merging add their errors, which the references bound.""",
+    "time": "B d",
+    "memory": "B d",
+    "bounded": True,
     "names": {
         "ogd": {
             "use": "any convex loss; the baseline of gradient methods",
@@ -62,27 +65,18 @@ Dropping and merging add their errors, which the references bound.""",
         "bogd": {
             "use": "labels, any convex loss; a budget, by random removal",
             "paper": "Zhao, Wang, Wu, Jin, Hoi 2012 (BOGD)",
-            "time": "B d",
-            "memory": "B d",
-            "bounded": True,
             "tasks": ["classification"],
             "params": {"alpha": 0.001, "budget": 100, "maintenance": "random"},
         },
         "bsgd-r": {
             "use": "labels; an SVM on a budget, by removal",
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
-            "time": "B d",
-            "memory": "B d",
-            "bounded": True,
             "tasks": ["classification"],
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "smallest"},
         },
         "bsgd-m": {
             "use": "labels; an SVM on a budget, by merging",
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
-            "time": "B d",
-            "memory": "B d",
-            "bounded": True,
             "tasks": ["classification"],
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "merge"},
         },
@@ -97,9 +91,7 @@ class _KernelOGD(FirstOrder):
     alpha: float = parameter(NOT_NEGATIVE, default=0.0)
     budget: int | None = parameter(COUNT, None, default=None)
     maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)

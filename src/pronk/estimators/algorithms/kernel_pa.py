@@ -43,19 +43,16 @@ ENTRY = {
     "classes": ["KernelPARegressor", "KernelPAClassifier"],
     "paper": "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006 (PA)",
     "bounds": ["pa_mistake_bound", "pa_squared_loss_bound"],
+    "time": "s d",
+    "memory": "s d",
+    "bounded": False,
     "names": {
         "pa-1": {
             "use": "the smallest step that corrects a row; noisy rows",
-            "time": "s d",
-            "memory": "s d",
-            "bounded": False,
             "params": {"variant": "pa-1"},
         },
         "pa-2": {
             "use": "as pa-1, with little noise",
-            "time": "s d",
-            "memory": "s d",
-            "bounded": False,
             "params": {"variant": "pa-2"},
         },
     },
@@ -69,12 +66,10 @@ class _KernelPA(OnlineLearner):
     C: float = parameter(POSITIVE, default=1.0)
     budget: int | None = parameter(COUNT, None, default=None)
     maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
+    _weighted = True
 
     def _loss(self) -> Loss:
         raise NotImplementedError
-
-    def _accepts_weights(self) -> bool:
-        return True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)

@@ -69,9 +69,7 @@ class KRLSRegressor(OnlineRegressor):
 
     nu: float = parameter(NOT_NEGATIVE, default=0.1)
     budget: int | None = parameter(COUNT, None, default=None)
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     @property
     def _dictionary_grows(self) -> bool:

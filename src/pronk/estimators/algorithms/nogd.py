@@ -58,9 +58,7 @@ class _NOGD(FirstOrder):
     budget: int = parameter(COUNT, default=100)
     rank: int = parameter(COUNT, default=20)
     eta: float = parameter(POSITIVE, default=0.1)
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         make = partial(

@@ -64,6 +64,7 @@ from pronk.aggregate.calibration import around, requested_levels
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.late import Arrived
 from pronk.aggregate.recovery import RecoveringKernel
+from pronk.core.arrays import Array
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
@@ -81,8 +82,6 @@ from pronk.estimators.inputs import (
 from pronk.estimators.labels import Labels
 from pronk.estimators.quantiles import QuantileRegressor
 from pronk.estimators.waiting import Kept, Line, Meaning, recorded_rows
-
-Array = NDArray[np.float64]
 
 ENTRY = {
     "place": 10,

@@ -41,6 +41,7 @@ ENTRY = {
 The Perceptron, without a budget, k(x, x) <= 1: where some f of the RKHS separates the rows with a
 margin, y_t f(x_t) >= 1 for all t, it makes at most |f|^2 mistakes. With a budget there are bounds
 against f of small enough norm (see the references).""",
+    "bounded": True,
     "names": {
         "perceptron": {
             "use": "labels; the simplest baseline",
@@ -54,7 +55,6 @@ against f of small enough norm (see the references).""",
             "paper": "Cavallanti, Cesa-Bianchi, Gentile 2007 (RBP)",
             "time": "B d",
             "memory": "B d",
-            "bounded": True,
             "params": {"budget": 100, "maintenance": "random"},
         },
         "forgetron": {
@@ -62,7 +62,6 @@ against f of small enough norm (see the references).""",
             "paper": "Dekel, Shalev-Shwartz, Singer 2008 (Forgetron)",
             "time": "B d",
             "memory": "B d + B^2",
-            "bounded": True,
             "params": {"budget": 100, "maintenance": "forget"},
         },
         "projectron": {
@@ -70,7 +69,6 @@ against f of small enough norm (see the references).""",
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
             "time": "s d (+ s^2 at a mistake)",
             "memory": "s d + s^2, s finite for eta > 0",
-            "bounded": True,
             "params": {"maintenance": "project"},
         },
         "projectron++": {
@@ -78,7 +76,6 @@ against f of small enough norm (see the references).""",
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
             "time": "s d (+ s^2 below margin 1)",
             "memory": "s d + s^2, s finite for eta > 0",
-            "bounded": True,
             "params": {"maintenance": "project", "aggressive": True},
         },
     },

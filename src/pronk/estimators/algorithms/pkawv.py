@@ -88,9 +88,7 @@ class _PKAWV(SpaceLearner, ForgettingLearner):
     alpha: float = parameter(POSITIVE, default=1.0)
     anticipate: bool = parameter("boolean", default=True)
     history: str = parameter(StrOptions({"projected", "exact"}), default="projected")
-
-    def _accepts_weights(self) -> bool:
-        return True
+    _weighted = True
 
     @property
     def _theorem(self) -> str | None:

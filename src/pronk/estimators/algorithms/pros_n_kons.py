@@ -48,18 +48,15 @@ ENTRY = {
     "classes": ["ProsNKONSRegressor", "ProsNKONSClassifier"],
     "paper": "Calandriello, Lazaric, Valko 2017 (PROS-N-KONS)",
     "bounds": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound", "nons_ald_bound"],
+    "time": "j^2 + j d",
+    "memory": "j^2 + j d",
+    "bounded": False,
     "names": {
         "pros-n-kons": {
             "use": "losses with curvature, with a regret bound",
-            "time": "j^2 + j d",
-            "memory": "j^2 + j d",
-            "bounded": False,
         },
         "con-kons": {
             "use": "as pros-n-kons, usually more accurate",
-            "time": "j^2 + j d",
-            "memory": "j^2 + j d",
-            "bounded": False,
             "params": {"restart": False},
         },
         "b-kons": {
@@ -72,9 +69,6 @@ ENTRY = {
         "nons-ald": {
             "use": "squared loss, state carried over, with a regret bound",
             "paper": "Li, Liao 2023 (NONS-ALD)",
-            "time": "j^2 + j d",
-            "memory": "j^2 + j d",
-            "bounded": False,
             "tasks": ["regression"],
             "params": {"dictionary": "ald", "restart": False, "lag": 0, "eta": "unit"},
         },
