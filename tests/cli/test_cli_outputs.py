@@ -183,7 +183,10 @@ def test_probabilities_of_a_run_can_be_left_out(capsys, tmp_path, folder):
         (["-t", "y", "-a", "fogd", "--interval", "0.9"], ["FOGDRegressor has no intervals"]),
         (["-t", "y", "--keep", "id"], ["--keep needs --predictions"]),
         (["-t", "y", "--keep", "idd", "--predictions", "-"], ["--keep", "did you mean 'id'"]),
-        (["-t", "y", "--checkpoint", "c", "--predictions", "-"], ["--predictions", "a file"]),
+        (
+            ["-t", "y", "--checkpoint", "c", "--predictions", "-"],
+            ["--predictions", "a .csv or .ndjson file"],
+        ),
     ],
 )
 def test_wrong_outputs_are_refused_before_anything_is_written(

@@ -1,6 +1,5 @@
 """Progressive validation against a plain loop: predictions, metrics, records, delay, river."""
 
-import sys
 from functools import partial
 
 import numpy as np
@@ -118,12 +117,10 @@ def test_a_function_is_a_metric_of_all_rows_and_of_the_window(data):
         assert record.windowed["loss"] == record.windowed["mae"]
 
 
-def test_a_long_block_is_given_in_pieces(monkeypatch):
-    # The package has a function of the same name as the module.
-    monkeypatch.setattr(sys.modules["pronk.evaluate.progressive"], "PIECE", 300)
+def test_a_long_block_is_given_in_pieces():
     model = Counting()
-    list(progressive(model, next(drifting(N))))
-    assert model.calls == [300, 300, 300, 100]
+    list(progressive(model, next(drifting(9000, block=9000))))
+    assert model.calls == [4096, 4096, 808]
 
 
 def test_records_are_yielded_during_the_stream(data):

@@ -12,7 +12,7 @@ In an array of numbers a category is its code and a time its seconds, as `FileSt
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,10 +137,11 @@ def layout_of(
     else:
         names = tuple(table.column_names) if has_names(X) else None
         kinds = [kind_of(field.type) for field in table.schema]
-        _warn_of_empty(table, categorical)
     automatic = isinstance(categorical, str) and categorical == "auto"
     chosen = () if automatic else _several(categorical)
     places = {_place(one, names, len(kinds)) for one in chosen}
+    if table is not None:
+        _warn_of_empty(table, places)
     orders = [ISO] * len(kinds)
     for j, field in enumerate(table.schema if table is not None else ()):
         if table is not None and j not in places and is_text(field.type):
@@ -161,13 +162,10 @@ def _first_value(column: Any) -> pa.Array:
     return present(column).slice(0, 1).cast(pa.string()).combine_chunks()
 
 
-def _warn_of_empty(table: pa.Table, categorical: Any) -> None:
+def _warn_of_empty(table: pa.Table, categories: Collection[int]) -> None:
     """Warn if a column has no value in the first rows, and so no type."""
     for j, field in enumerate(table.schema):
-        chosen = not isinstance(categorical, str) and (
-            j in categorical or field.name in categorical
-        )
-        if pa.types.is_null(field.type) and not chosen and categorical != field.name:
+        if pa.types.is_null(field.type) and j not in categories:
             warnings.warn(
                 f"X column {field.name!r} has no value in the first rows and is treated as "
                 "numbers; if it holds categories, name it in categorical",

@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.columns.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
-from pronk.columns.scaling import Scaler
 from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 from pronk.core.arrays import Array
 from pronk.core.state import Numbers, Sizes, load_part, require
@@ -61,8 +60,7 @@ class Means:
 
     def learn_transform(self, X: Array) -> Array:
         """Learn the rows and return them filled in, each by the rows up to itself."""
-        if self.sums is None:
-            self.sums = np.zeros((2, X.shape[1]))
+        self.sums = self._so_far(X)
         if not np.isnan(X.min()):
             self.sums = self.plus(X).sums
             return X
@@ -73,10 +71,13 @@ class Means:
         self.sums = np.stack([values[-1], counts[-1]])
         return np.where(known, X, values / np.maximum(counts, 1.0))
 
+    def _so_far(self, X: Array) -> Array:
+        return np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+
     def plus(self, X: Array) -> Means:
         """Return the means after rows without a gap, added in the same order."""
         after = Means()
-        sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+        sums = self._so_far(X)
         if len(X) == 1:
             after.sums = sums + 1.0  # the counts; the sums are replaced
             np.add(sums[:1], X, out=after.sums[:1])
@@ -90,7 +91,7 @@ class Means:
 
     def transform(self, X: Array) -> Array:
         """Return the rows filled in; changes nothing."""
-        sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+        sums = self._so_far(X)
         return np.where(np.isnan(X), sums[0] / np.maximum(sums[1], 1.0), X)
 
 
@@ -245,7 +246,7 @@ class Preparation:
 
     Parameters
     ----------
-    scaler : Scaler
+    scaler : one of those in `pronk.columns.scaling`
         For the columns that are numbers, or with ``times_only`` for the days of times.
     kinds : kinds of the columns; see `pronk.columns.values`
     missing : "error" or "mean"
@@ -254,7 +255,7 @@ class Preparation:
 
     def __init__(
         self,
-        scaler: Scaler,
+        scaler: Any,
         kinds: Sequence[str],
         missing: str = "error",
         slots: int = SLOTS,
@@ -351,7 +352,7 @@ class Preparation:
         require(set(state) == entries, "the preparation has other entries than it should")
         dated = 0 if self.times is None else len(self.times.dated)
         columns = len(self.numbers) + dated
-        sizes = load_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
+        sizes = load_part(self.scaler, state["scaler"], "scaler")
         scaled = columns - self._scaled_from
         require(sizes.get("columns", scaled) == scaled, "scaler does not fit the columns")
         means = state["means"]

@@ -450,7 +450,8 @@ def _seconds_of(value: Any, kind: str, order: str) -> float | None:
     if type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53):
         return float(value)
     if kind == CLOCK:
-        return _clock(value) if type(value) is datetime.time and value.tzinfo is None else None
+        plain = type(value) is datetime.time and value.tzinfo is None
+        return _seconds(0, value) if plain else None
     if type(value) is datetime.date:
         return (value.toordinal() - _FIRST_DAY) * _DAY
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
@@ -466,13 +467,10 @@ def _moment(value: Any) -> float | None:
         except OverflowError:  # before 1677 or after 2262
             return None
         return float(nanoseconds // 1000) / 1e6 if nanoseconds >= 0 else None
-    days = value.toordinal() - _FIRST_DAY
-    return float((days * 86400 + _second(value)) * 10**6 + value.microsecond) / 1e6
+    return _seconds(value.toordinal() - _FIRST_DAY, value)
 
 
-def _clock(value: datetime.time) -> float:
-    return float(_second(value) * 10**6 + value.microsecond) / 1e6
-
-
-def _second(value: Any) -> int:
-    return (int(value.hour) * 60 + int(value.minute)) * 60 + int(value.second)
+def _seconds(days: int, value: Any) -> float:
+    """Return the seconds of whole days and a time of day."""
+    second = ((days * 24 + value.hour) * 60 + value.minute) * 60 + value.second
+    return float(int(second) * 10**6 + value.microsecond) / 1e6

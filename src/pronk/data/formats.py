@@ -80,13 +80,12 @@ class ArrowSource(FileSource):
         with self._open() as reader:
             return reader.schema
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with self._open() as reader:
+            whole = reader
             if hasattr(reader, "num_record_batches"):
                 whole = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            else:
-                whole = iter(reader)
-            yield from without((batch.select(list(own_types(types))) for batch in whole), skip)
+            yield from (batch.select(list(own_types(types))) for batch in whole)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -138,9 +137,6 @@ class NDJSONSource(TextSource):
             if not good:
                 raise
             return self._read(good, None).schema
-
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        return without(self._all(types), skip)
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         self._rows, self._unread = 0, {}
@@ -356,9 +352,6 @@ class LIBSVMSource(TextSource):
         names = [LABEL, *(str(i) for i in range(1, self.columns + 1))]
         return pa.schema([(name, pa.float64()) for name in names])
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        return without(self._all(types), skip)
-
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         names = self.schema().names
         own = own_types(types)
@@ -451,9 +444,9 @@ class SQLSource(FileSource):
                 raise _no_rows()
             return reader.schema
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with self._reader() as reader:
-            yield from without((batch.select(list(own_types(types))) for batch in reader), skip)
+            yield from (batch.select(list(own_types(types))) for batch in reader)
 
     @contextmanager
     def _reader(self) -> Iterator[Any]:

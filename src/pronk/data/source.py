@@ -69,6 +69,10 @@ class FileSource:
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the columns named in ``types`` as those types, after the first ``skip`` rows."""
+        return without(self._all(types), skip)
+
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, where a kind of file has no faster way to its middle."""
         raise NotImplementedError
 
     def total(self) -> float | None:
@@ -252,14 +256,30 @@ def line_ending(text: bytes, last: bool) -> int:
     return len(text) if last else text.rfind(b"\n") + 1
 
 
-class TextFile:
-    """Read a text file, plain or compressed."""
+class EncodedText:
+    """Base class of text: ``charset`` is its encoding, if it is known."""
 
-    def __init__(self, path: Path | Remote, charset: str | None = None) -> None:
-        self.path = path
+    def __init__(self, charset: str | None = None) -> None:
         self._charset = charset
         self.share: float | None = None  # of the file's bytes read so far
         self.cleaner: Cleaner | None = None
+
+    def set_charset(self, charset: str) -> None:
+        self._charset = charset
+
+    def _decoded(self, stream: Any, marked: str | None) -> Any:
+        """Return a stream of clean UTF-8."""
+        charset = self._charset or marked
+        text = stream if charset is None else _Decoded(stream, charset, str(self))
+        return text if self.cleaner is None else _Cleaned(text, self.cleaner())
+
+
+class TextFile(EncodedText):
+    """Read a text file, plain or compressed."""
+
+    def __init__(self, path: Path | Remote, charset: str | None = None) -> None:
+        super().__init__(charset)
+        self.path = path
 
     def __str__(self) -> str:
         return str(self.path)
@@ -269,9 +289,6 @@ class TextFile:
         with opened(self.path) as file, self._decompressed(file) as stream:
             return bytes(stream.read(_TEXT_BYTES))
 
-    def set_charset(self, charset: str) -> None:
-        self._charset = charset
-
     @property
     def seekable(self) -> bool:
         """Return whether pieces are bytes of the file, so that reading may begin at any row."""
@@ -280,13 +297,11 @@ class TextFile:
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
         """Yield some whole rows at a time; from the byte ``start`` on if seekable."""
-        charset = self._charset or (None if start else self._marked())
         with opened(self.path) as file, self._decompressed(file) as stream:
             size = file.size()
             if start:
                 file.seek(start)
-            read = stream if charset is None else _Decoded(stream, charset, str(self))
-            read = read if self.cleaner is None else _Cleaned(read, self.cleaner())
+            read = self._decoded(stream, None if start or self._charset else self._marked())
             for piece, ahead in _cut(read, str(self), ending):
                 self.share = max(1, file.tell() - ahead * (file is read)) / max(1, size)
                 yield piece
@@ -301,16 +316,14 @@ class TextFile:
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
-class Pipe:
+class Pipe(EncodedText):
     """Read standard input or a named pipe; keep its start, so that it can be read again.
 
     A chunk is what arrives within a moment; on the second reading the chunks are the same.
     """
 
     def __init__(self, path: Path | None = None, charset: str | None = None) -> None:
-        self._charset = charset
-        self.share: float | None = None
-        self.cleaner: Cleaner | None = None
+        super().__init__(charset)
         self._path = path
         self._stream: Any = None
         self._kept = bytearray()
@@ -326,9 +339,6 @@ class Pipe:
     def start(self) -> bytes:
         """Return the start of the text that has arrived, in its own encoding."""
         return _Replayed(self).read(_TEXT_BYTES)
-
-    def set_charset(self, charset: str) -> None:
-        self._charset = charset
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
         """Yield the whole rows that have arrived, from the start."""
@@ -350,10 +360,8 @@ class Pipe:
             yield rest[:end]
 
     def _reader(self) -> Any:
-        charset = self._charset or marked(_Replayed(self).read(2))
-        reader = _Replayed(self)
-        text = reader if charset is None else _Decoded(reader, charset, str(self))
-        return text if self.cleaner is None else _Cleaned(text, self.cleaner())
+        first = b"" if self._charset else _Replayed(self).read(2)
+        return self._decoded(_Replayed(self), marked(first))
 
     def first_byte(self) -> bytes:
         """Return the first byte that is not a space."""

@@ -186,7 +186,7 @@ def step(
             predictions = _stored(model, X, ids, levels)
     if y is not None or ids is not None:
         state = files.to_bytes(model)
-    elif not _fitted(_learner_of(model)):
+    elif not _learner_of(model).__sklearn_is_fitted__():
         return state, predictions  # the rows may have set the columns
     assert state is not None
     if _kernel_function(new) is None:
@@ -247,10 +247,6 @@ def _pending(model: Any) -> Pending:
             f"ids: rows cannot wait for a {type(model).__name__}; use a learner or Prepared"
         )
     return Pending(model)
-
-
-def _fitted(learner: Any) -> bool:
-    return bool(learner.__sklearn_is_fitted__())
 
 
 def _predicted(model: Any, X: Any, levels: Levels) -> Any:

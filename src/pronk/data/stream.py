@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -104,34 +104,19 @@ class Problem(NamedTuple):
     left_out: bool = False
 
 
-@dataclass(frozen=True)
 class RowChecks:
-    """Find rows whose features, targets or weights cannot be used.
+    """Find rows of a stream whose features, targets or weights cannot be used."""
 
-    Parameters
-    ----------
-    columns, targets : names, for messages
-    weight, time : names of the columns of weights and of times, if there are such
-    task : "regression" or "classification"
-    gaps : whether a column may have missing values
-    unlabelled : whether a row may lack its label
-    every : whether to find all bad rows, or the first of each kind
-    """
-
-    columns: list[str]
-    targets: list[str]
-    weight: str | None
-    time: str | None
-    task: str
-    gaps: bool
-    unlabelled: bool
-    every: bool
+    def __init__(self, stream: FileStream) -> None:
+        self._stream = stream
+        #: How many bad rows of a kind are found: all, or the first.
+        self._last = None if stream.reading.skip_bad else 1
 
     def problems(
         self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
     ) -> dict[int, Problem]:
         """Return a problem per bad row; the column BAD of ``batch`` has those of its reader."""
-        last = None if self.every else 1
+        last, weight, time = self._last, self._stream.weight, self._stream.time
         problems: list[tuple[int, Problem]] = []
         if BAD in batch.schema.names and batch.column(BAD).null_count < batch.num_rows:
             reasons = batch.column(BAD).to_pylist()
@@ -141,14 +126,14 @@ class RowChecks:
         if weights is not None:
             own = weights if weights.ndim == 1 else weights[:, 0]
             for row in np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last].tolist():
-                what = f"the weight {self.weight!r} {_wrong_weight(own[row])}"
+                what = f"the weight {weight!r} {_wrong_weight(own[row])}"
                 problems.append((row, Problem((what,))))
             if weights.ndim == 2:
-                unknown = Problem((f"the time {self.time!r} is missing or cannot be read",))
+                unknown = Problem((f"the time {time!r} is missing or cannot be read",))
                 wrong = ~(np.abs(weights[:, 1]) <= LARGEST_INPUT)
                 problems += [(row, unknown) for row in np.flatnonzero(wrong)[:last].tolist()]
-        if not self.unlabelled and (without := without_label(y)) is not None:
-            missing = Problem((f"the target {','.join(self.targets)!r} is missing",))
+        if not self._stream.unlabelled and (without := without_label(y)) is not None:
+            missing = Problem((f"the target {','.join(self._stream.targets)!r} is missing",))
             problems += [(row, missing) for row in np.flatnonzero(without).tolist()]
         return dict(problems[::-1])  # of several problems of a row the first
 
@@ -156,14 +141,14 @@ class RowChecks:
         if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
             return []
         wrong = ~(np.abs(X) <= LARGEST_INPUT)
-        if self.gaps:
+        if self._stream.gaps:
             wrong &= ~np.isnan(X)
-        rows = np.flatnonzero(wrong.any(axis=1))[: None if self.every else 1].tolist()
+        rows = np.flatnonzero(wrong.any(axis=1))[: self._last].tolist()
         places = [(row, int(wrong[row].argmax())) for row in rows]
         return [(row, self._feature(X[row, place], batch, row, place)) for row, place in places]
 
     def _feature(self, number: float, batch: pa.RecordBatch, row: int, place: int) -> Problem:
-        name = self.columns[place]
+        name = self._stream.columns[place]
         value = batch.column(name).slice(row, 1)
         what = _wrong(number)
         if unread(value, np.array([number])).any():
@@ -174,17 +159,17 @@ class RowChecks:
         if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_TARGET)).any():
             table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
             return [
-                (row, _wrong_target(self.targets[j], table[row, j]))
-                for row, j in found[: None if self.every else 1].tolist()
+                (row, _wrong_target(self._stream.targets[j], table[row, j]))
+                for row, j in found[: self._last].tolist()
             ]
-        if self.task == "classification" and y.dtype.kind in "fO":
+        if self._stream.task == "classification" and y.dtype.kind in "fO":
             return self._fractions(y)
         return []
 
     def _fractions(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
         """Return a problem for each label that is a number with a fraction."""
         use = Argument("task", "regression")
-        target = ",".join(self.targets)
+        target = ",".join(self._stream.targets)
         return [
             (row, Problem((f"the target {target!r} is {value:g}, which is not a label: use ", use)))
             for row, value in enumerate(y.tolist())
@@ -286,7 +271,7 @@ class FileStream:
         self.path = Path(path)
         self._name = reading.name
         self.limit = reading.limit
-        self.missing = reading.missing
+        self.missing, self.gaps = reading.missing, reading.missing == "mean"
         self.unlabelled = unlabelled or target is None
         self._source = open_source(reading)
         self._source.widen([name for text in reading.columns for name in text.split(",")])
@@ -330,7 +315,7 @@ class FileStream:
                 notes = [*notes, (what,)]
         chooser.check_usable(
             [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
-            self.categorical, self._head, self._first_text, gaps=self.missing == "mean",
+            self.categorical, self._head, self._first_text, gaps=self.gaps,
         )  # fmt: skip
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)
@@ -341,10 +326,7 @@ class FileStream:
             notes = [*notes, (f"columns of lists are left out: {names}",)]
         self._notes = [*self._source.notes, *notes, *chooser.notes(held, self._head)]
         self.task, self.reason = chooser.task(reading.task, self._head)
-        self._checks = RowChecks(
-            self.columns, self.targets, self.weight, self.time, self.task,
-            gaps=self.missing == "mean", unlabelled=self.unlabelled, every=reading.skip_bad,
-        )  # fmt: skip
+        self._checks = RowChecks(self)
         self.unread: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, dict[str, Any]] = {}
         self.hours: dict[str, dict[str, Any]] = {}
@@ -524,7 +506,7 @@ class FileStream:
         for j, name in enumerate(self.columns):
             kind = self.kinds[j]
             if kind in (TIME, DATE, CLOCK) and is_text((values := batch.column(name)).type):
-                if self._checks.gaps:
+                if self.gaps:
                     _count(self.unread, name, used & unread(values, X[:, j]), values, start)
                 if kind == DATE:
                     _count(self.hours, name, used & has_hours(X[:, j]), values, start)
@@ -554,6 +536,7 @@ class FileStream:
         twin = copy.copy(self)
         with self._reading():
             twin._source = self._source.at(row)
+        twin._checks = RowChecks(twin)
         return twin
 
     def head(self, rows: int = 64) -> Block:

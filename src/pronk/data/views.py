@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as compute
 
 from pronk.data.errors import StreamError
 from pronk.data.formats import as_type
-from pronk.data.source import FileSource, own_types, without
+from pronk.data.source import FileSource, own_types
 
 #: Most bytes of the columns of a file that is read from its end.
 _MOST_BYTES = 1 << 31
@@ -26,7 +25,7 @@ _ROWS, _LEVELS = 64, 4
 class Backwards(FileSource):
     """Read a file whose newest row comes first: all of it, then from the last row to the first."""
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         held, size = [], 0
         for batch in self._parts[0].batches(types):
             held.append(batch)
@@ -36,10 +35,8 @@ class Backwards(FileSource):
                     "the newest row comes first, and the file is too large to be read from its "
                     "end; sort its rows by time"
                 )
-        held = [
-            batch.take(pa.array(np.arange(batch.num_rows)[::-1].copy())) for batch in held[::-1]
-        ]
-        yield from without(iter(held), skip)
+        for batch in held[::-1]:
+            yield batch.take(pa.array(np.arange(batch.num_rows)[::-1].copy()))
 
 
 class Flat(FileSource):
@@ -52,25 +49,21 @@ class Flat(FileSource):
         super().__init__(source)
         self._own = source.schema()
         self._objects = self._find_objects() if text else {}
-        self._nested: dict[str, pa.DataType] = {}
         self._flat = pa.schema([])
+        self._roots: dict[str, str] = {}  # the own column of each flat one
         for field in self._own:
-            self._add(field)
+            own = pa.schema([field.with_type(self._objects.get(field.name, field.type))])
+            for leaf in _flattened(own.empty_table()).schema:
+                self._flat = self._flat.append(leaf)
+                self._roots[leaf.name] = field.name
 
     @property
     def changes(self) -> bool:
         """Return whether any column is nested."""
-        return bool(self._nested)
+        return any(name != root for name, root in self._roots.items())
 
     def schema(self) -> pa.Schema:
         return self._flat
-
-    def _add(self, field: pa.Field) -> None:
-        type_ = self._objects.get(field.name, field.type)
-        for name, kind in _leaves(field.name, type_):
-            self._flat = self._flat.append(pa.field(name, kind))
-            if name != field.name:
-                self._nested[name] = kind
 
     def _find_objects(self) -> dict[str, pa.DataType]:
         """Return the types of columns of text that hold JSON objects, by the first rows."""
@@ -93,58 +86,27 @@ class Flat(FileSource):
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         own = own_types(types)
-        roots = {name: self._root(name) for name in own}
         wanted = {
             root: types[root] if root in types else self._own.field(root).type
-            for root in dict.fromkeys(roots.values())
+            for root in dict.fromkeys(self._roots.get(name, name) for name in own)
         }
         wanted |= {name: kind for name, kind in types.items() if name not in own}
         for batch in self._parts[0].batches(wanted, skip):
-            columns = [
-                self._part(batch, roots[name], name) if name in self._nested else batch.column(name)
-                for name in own
-            ]
-            more = [name for name in types if name not in own and name in batch.schema.names]
-            columns += [batch.column(name) for name in more]
-            names = [*own, *more]
-            yield pa.record_batch(columns, names=names)
-
-    def _root(self, name: str) -> str:
-        if name not in self._nested:
-            return name
-        roots = [root for root in self._own.names if name.startswith(f"{root}.")]
-        return max(roots, key=len)
-
-    def _part(self, batch: pa.RecordBatch, root: str, name: str) -> pa.Array:
-        column = batch.column(root)
-        if root in self._objects:
-            column = _as_objects(column, self._objects[root])
-        for step in _steps(name.removeprefix(f"{root}."), column.type):
-            column = compute.struct_field(column, step)
-        return column
+            rows = pa.Table.from_batches([batch])
+            for place, name in enumerate(rows.column_names):
+                if name in self._objects and name not in types:
+                    objects = _as_objects(batch.column(name), self._objects[name])
+                    rows = rows.set_column(place, name, objects)
+            rows = _flattened(rows)
+            found = [name for name in types if name in rows.column_names]
+            yield from rows.select(found).to_batches()
 
 
-def _leaves(name: str, type_: pa.DataType, level: int = 0) -> Iterator[tuple[str, pa.DataType]]:
-    if not pa.types.is_struct(type_) or level == _LEVELS:
-        yield name, type_
-        return
-    for i in range(type_.num_fields):
-        field = type_.field(i)
-        yield from _leaves(f"{name}.{field.name}", field.type, level + 1)
-
-
-def _steps(rest: str, type_: pa.DataType) -> list[str]:
-    """Return the names of the fields that lead to a leaf; a name may itself have points."""
-    for i in range(type_.num_fields):
-        field = type_.field(i)
-        if rest == field.name:
-            return [field.name]
-        if rest.startswith(f"{field.name}.") and pa.types.is_struct(field.type):
-            try:
-                return [field.name, *_steps(rest.removeprefix(f"{field.name}."), field.type)]
-            except KeyError:
-                continue
-    raise KeyError(rest)
+def _flattened(rows: pa.Table) -> pa.Table:
+    """Return a table with the fields of nested columns as columns."""
+    for _ in range(_LEVELS):
+        rows = rows.flatten()
+    return rows
 
 
 def _object(word: str | None) -> dict[str, Any] | None:

@@ -43,6 +43,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     """
 
     _linear_in_targets: ClassVar[bool] = True
+    _labels_kind: ClassVar[type[Labels]] = Labels
     max_classes: int = parameter(Interval(Integral, 2, None, closed="left"), default=MAX_CLASSES)
 
     @property
@@ -125,8 +126,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def _nothing_known(self, n: int, output: str) -> Any:
         """Return the output of rows without a label, before the first label; forget the rows."""
-        for name in ("_columns", "n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
+        self._forget_columns()
         named, shares = np.full(n, None), np.empty((n, 0))
         return {"label": named, "probability": shares, "both": (named, shares)}[output]
 
@@ -159,7 +159,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
         """Return the labels before a call; raise if ``classes`` differ from them."""
         if not self.__sklearn_is_fitted__():
-            return Labels(classes, linear=self._linear_in_targets)
+            return self._labels_kind(classes, linear=self._linear_in_targets)
         if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
             raise ValueError(
                 f"classes={list(classes)} differ from the classes known so far, "
@@ -213,11 +213,9 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     _FIELDS = (*OnlineLearner._FIELDS, "labels")
 
-    def _saved_labels(self, state: Any) -> Labels:
-        return Labels.from_state(state, linear=self._linear_in_targets)
-
     def _restore_outputs(self, state: dict[str, Any]) -> int:
-        self._labels = self._saved_labels(state["labels"])
+        linear = self._linear_in_targets
+        self._labels = self._labels_kind.from_state(state["labels"], linear=linear)
         return self._labels.outputs
 
     def _trial_targets(self, rows: int) -> Any:
@@ -230,6 +228,9 @@ class MulticlassClassifier(OnlineClassifier):
     Its engine has one output for two classes, and one per class for three or more; its targets are
     those of `MulticlassLabels`.
     """
+
+    _linear_in_targets: ClassVar[bool] = False
+    _labels_kind: ClassVar[type[Labels]] = MulticlassLabels
 
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Any, after: Any, *weights: Array
@@ -258,11 +259,3 @@ class MulticlassClassifier(OnlineClassifier):
             scores[start : start + len(P), places] = P
             start += len(P)
         return scores
-
-    def _known_labels(self, classes: Sequence[Any] | None) -> Any:
-        if not self.__sklearn_is_fitted__():
-            return MulticlassLabels(classes)
-        return super()._known_labels(classes)
-
-    def _saved_labels(self, state: Any) -> Labels:
-        return MulticlassLabels.from_state(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from html import escape
 from itertools import pairwise
@@ -61,6 +61,11 @@ class Model(Protocol):
 
 #: Parameters that a learner reads in every call, or only in `fit`; the others make its engine.
 USED_AT_ONCE = ("max_classes", "random_state")
+#: What a learner holds beside its columns.
+LEARNED = (
+    *("_model", "_warned", "_seed", "_bandwidth", "_first_params", "n_seen_"),
+    *("_flat", "_outputs", "_labels"),
+)
 
 
 class OnlineLearner(WithColumns, SavedState):
@@ -80,6 +85,7 @@ class OnlineLearner(WithColumns, SavedState):
         None, default=None,
     )  # fmt: skip
     _weighted: ClassVar[bool] = False  # see `_accepts_weights`
+    _covered_by: ClassVar[str | None] = None  # see `_theorem`
     _model: Model = field(init=False)
     _outputs: int = field(init=False)  # of the engine
     _seed: int = field(init=False)
@@ -89,7 +95,7 @@ class OnlineLearner(WithColumns, SavedState):
     @property
     def _theorem(self) -> str | None:
         """The name of the theorem of `pronk.regret` that holds for the learner, if there is one."""
-        return None
+        return self._covered_by
 
     @property
     def _dictionary_grows(self) -> bool:
@@ -193,9 +199,8 @@ class OnlineLearner(WithColumns, SavedState):
 
     def _reset(self) -> None:
         """Discard the fitted state."""
-        for name in ("_model", "_warned", "_columns", "_seed", "_labels", "n_seen_"):
-            self.__dict__.pop(name, None)
-        for name in ("n_features_in_", "feature_names_in_", "_bandwidth", "_first_params"):
+        self._forget_columns()
+        for name in LEARNED:
             self.__dict__.pop(name, None)
 
     # -- the columns -----------------------------------------------------------------------------
@@ -242,8 +247,7 @@ class OnlineLearner(WithColumns, SavedState):
         rows = self._numbers(X, new)
         if not rows.shape[0]:
             if new:  # an empty batch does not set the columns
-                for name in ("n_features_in_", "feature_names_in_", "_columns"):
-                    self.__dict__.pop(name, None)
+                self._forget_columns()
             return rows
         if not isinstance(rows, np.ndarray):
             if not self._columns.unchanged:
@@ -311,6 +315,11 @@ class OnlineLearner(WithColumns, SavedState):
         state: dict[str, Any] = super().__getstate__()
         return {name: state[name] for name in state if name not in ("_lock", "_learning")}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle; joblib may have mapped its arrays, which learning changes."""
+        fitted = {name: state[name] for name in ("_model", "_columns") if name in state}
+        super().__setstate__(state | copy.deepcopy(fitted))
+
     def _accepts_weights(self) -> bool:
         """Return whether the weight of a row has a meaning for the learner."""
         return self._weighted
@@ -330,30 +339,29 @@ class OnlineLearner(WithColumns, SavedState):
         weights = self._weights_without_times(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
-        if not self._accepts_weights() and (other := (weights != 0.0) & (weights != 1.0)).any():
+        if not self._accepts_weights():
+            self._check_zero_or_one(weights)
+        return weights
+
+    def _check_zero_or_one(self, weights: Array, why: str = "") -> None:
+        """Raise if a weight has no meaning for a learner of rows that count once, or not at all."""
+        if (other := (weights != 0.0) & (weights != 1.0)).any():
             row = int(other.argmax())
             raise ValueError(
                 f"sample_weight has no meaning for {self!r} except 0 and 1, got {weights[row]:.3g} "
-                f"at row {row} (counting from 0); use a learner that accepts weights (docs: rows "
-                "that count more)"
+                f"at row {row} (counting from 0){why}; use a learner that accepts weights (docs: "
+                "rows that count more)"
             )
-        return weights
 
     def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
         """Predict then learn rows of positive weight, predict the others, in order."""
         parts = []
-        for rows, block in dense_blocks(X):
-            values, own = block(), weights[rows]
-            learned = learned_rows(own)
-            ends = np.flatnonzero(np.diff(learned)) + 1
-            for start, stop in pairwise([0, *ends.tolist(), len(own)]):
-                part = np.ascontiguousarray(values[start:stop])
-                whole = slice(rows.start + start, rows.start + stop)
-                given = (own[start:stop],) if self._accepts_weights() else ()
-                if learned[start]:
-                    parts.append(self._model.learn(part, Y[whole], *given))
-                else:
-                    parts.append(self._model.predict(part))
+        for part, place, learned in runs(X, weights):
+            given = (weights[place],) if self._accepts_weights() else ()
+            if learned:
+                parts.append(self._model.learn(part, Y[place], *given))
+            else:
+                parts.append(self._model.predict(part))
         return np.concatenate(parts)
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
@@ -362,10 +370,10 @@ class OnlineLearner(WithColumns, SavedState):
             if weights is not None:
                 P = self._pass_weighted(X, Y, weights)
             elif isinstance(X, np.ndarray):
-                P = self._model.learn(X, Y)
+                P = self._learn(X, Y)
             else:
                 P = np.concatenate(
-                    [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+                    [self._learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
                 )
         except FloatingPointError as error:
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
@@ -375,6 +383,10 @@ class OnlineLearner(WithColumns, SavedState):
         if self._dictionary_grows:
             self._warn_of_size()
         return P
+
+    def _learn(self, X: Array, Y: Array) -> Array:
+        """Predict, then learn, rows of weight 1 with the engine."""
+        return self._model.learn(X, Y)
 
     def _finish_first_rows(self) -> None:
         """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""
@@ -408,16 +420,21 @@ class OnlineLearner(WithColumns, SavedState):
             stacklevel=4,
         )
 
-    def _predict(self, X: Any) -> Array:
+    def _predict(self, X: Any, ahead: bool | None = None) -> Array:
+        """Predict rows; ``ahead`` is for learners whose `predict` has it."""
         check_is_fitted(self)
         X = self._rows(X)
         if not X.shape[0]:
             return np.empty((0, self._outputs))
         with self._own_lock(), limited:
-            parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
+            parts = [self._model.predict(*part) for part in self._parts(X, ahead)]
         P = np.concatenate(parts) if len(parts) > 1 else parts[0]
         self._check_result(P)
         return P
+
+    def _parts(self, rows: Any, ahead: bool | None) -> Iterator[tuple[Any, ...]]:
+        """Yield what the engine's `predict` takes, for some rows at a time."""
+        return ((block(),) for _, block in dense_blocks(rows))
 
     # -- what is held --------------------------------------------------------------------------
 
@@ -495,6 +512,16 @@ class OnlineLearner(WithColumns, SavedState):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+
+def runs(X: Any, weights: Array) -> Iterator[tuple[Array, slice, bool]]:
+    """Yield rows that follow each other and are all learned, or all not; their place, and which."""
+    for rows, block in dense_blocks(X):
+        values, learned = block(), learned_rows(weights[rows])
+        ends = np.flatnonzero(np.diff(learned)) + 1
+        for start, stop in pairwise([0, *ends.tolist(), len(values)]):
+            place = slice(rows.start + start, rows.start + stop)
+            yield np.ascontiguousarray(values[start:stop]), place, bool(learned[start])
 
 
 # -- description in a notebook -------------------------------------------------------------------

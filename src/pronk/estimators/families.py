@@ -13,7 +13,7 @@ from pronk.core.arrays import Array
 from pronk.core.checks import check_finite
 from pronk.core.dictionary import ALD, KORS, RULES, Dictionary, Rule
 from pronk.core.features import Embedding, Fourier, Taylor
-from pronk.core.kernels import Kernel
+from pronk.core.kernels import Kernel, get_kernel
 from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.runtime import limited
@@ -27,10 +27,10 @@ from pronk.estimators.inputs import (
     StrOptions,
     check_ordered,
     check_weights,
-    dense_blocks,
     parameter,
 )
 from pronk.estimators.regressor import OnlineRegressor
+from pronk.first_order.expansion import Budget, Expansion
 from pronk.newton.engine import OnlineNewton
 from pronk.newton.spaces import FixedPoints
 
@@ -121,7 +121,9 @@ class FirstOrder(LossLearner):
     known to be below the limit the weights are not checked.
     """
 
+    _linear_in_targets: ClassVar[bool] = False
     _step_parameter: ClassVar[str] = "eta"
+    _fits_few_rows_poorly: ClassVar[bool] = True  # one pass of small steps over a hundred rows
 
     def _get_loss(self) -> Loss:
         return get_loss(self.loss)
@@ -129,13 +131,6 @@ class FirstOrder(LossLearner):
     def _steps_are_safe(self) -> bool:
         """Return whether steps on a loss of curvature 2 cannot overshoot more and more."""
         raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if tags.regressor_tags is not None:
-            # One pass of small steps over a hundred rows cannot fit them well.
-            tags.regressor_tags.poor_score = True
-        return tags
 
     def _may_overflow(self) -> bool:
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
@@ -175,6 +170,40 @@ class DualLearner(FirstOrder):
         return OneVsRest(partial(self._make_engine, columns), outputs)
 
 
+# -- kernel expansions, perhaps within a budget ----------------------------------------------------
+
+
+class ExpansionLearner(OnlineLearner):
+    """A learner of support vectors, one expansion per output."""
+
+    budget: int | None = parameter(COUNT, None, default=None)
+    maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
+    _linear_in_targets: ClassVar[bool] = False
+
+    def _update(self) -> Any:
+        """Return what a row changes."""
+        raise NotImplementedError
+
+    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
+        kernel, strategy = get_kernel(self.kernel), self.maintenance
+        if self.budget is not None and strategy is None:
+            raise ValueError(
+                f"budget={self.budget} needs a strategy: give maintenance, as 'random'"
+            )
+        if self.budget is None and strategy not in (None, "project"):
+            raise ValueError(f"maintenance={strategy!r} needs a budget")
+        if strategy == "merge" and kernel.rate is None:
+            raise ValueError("kernel must be gaussian for maintenance='merge'")
+        update = self._update()
+        budget = Budget(strategy, self.budget, self._threshold)
+        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+
+    @property
+    def _threshold(self) -> float:
+        """The Projectron's."""
+        return 0.0
+
+
 # -- online Newton learners: loss, curvature eta and clip -----------------------------------------
 
 
@@ -197,12 +226,9 @@ class OnlineNewtonLearner(LossLearner):
 class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
     """An online Newton learner of numbers."""
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A Newton step on a row that is far from all others goes to 2 y: with so few rows that
-        # each is alone, as in scikit-learn's checks, the fit of the training rows is poor.
-        tags.regressor_tags.poor_score = True
-        return tags
+    # A Newton step on a row that is far from all others goes to 2 y: with so few rows that each is
+    # alone, as in scikit-learn's checks, the fit of the training rows is poor.
+    _fits_few_rows_poorly: ClassVar[bool] = True
 
 
 class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
@@ -271,6 +297,9 @@ class TimedLearner(OnlineLearner):
 class ForgettingLearner(TimedLearner):
     """A learner with a half-life, in rows or in time; in time, each row has a time."""
 
+    alpha: float = parameter(POSITIVE, default=1.0)
+    anticipate: bool = parameter("boolean", default=True)
+    _weighted = True
     discount: float = parameter(Interval(Real, 0, 1, closed="right"), default=1.0)
     half_life: float | str | None = parameter(POSITIVE, str, None, default=None)
 
@@ -321,13 +350,17 @@ class PosteriorRegressor(OnlineRegressor):
         that of a Gaussian process with the kernel, whose ratio of noise to signal variance is
         alpha, and whose noise variance has the largest likelihood given all rows so far.
         """
-        if not return_std:
-            return super().predict(X)
+        return self._predicted(X, return_std)
+
+    def _predicted(self, X: Any, return_std: bool, ahead: bool | None = None) -> Any:
         with self._own_lock(), limited:
-            P, rows = super().predict(X), self._rows(X)
-            if not rows.shape[0]:
-                return P, P.copy()
+            P = self._predict(X, ahead)
+            values = P[:, 0] if self._flat else P
+            if not return_std:
+                return values
+            if not len(P):
+                return values, values.copy()
             model: Any = self._model
-            parts = [model.deviation(block()) for _, block in dense_blocks(rows)]
+            parts = [model.deviation(*part) for part in self._parts(self._rows(X), ahead)]
         deviation = np.concatenate(parts)
-        return P, deviation[:, 0] if self._flat else deviation
+        return values, deviation[:, 0] if self._flat else deviation

@@ -95,9 +95,18 @@ def _entry(info: pkgutil.ModuleInfo) -> dict[str, Any]:
     raise ImportError(f"{name} has no ENTRY, which describes the algorithm (see CONTRIBUTING)")
 
 
+def algorithms() -> dict[str, Algorithm]:
+    """Return all algorithms by name, with paper, time and memory per row, and whether bounded.
+
+    >>> import pronk
+    >>> print(pronk.algorithms()["pkawv-taylor"].memory)
+    r^2
+    """
+    return dict(_algorithms())
+
+
 @lru_cache(maxsize=1)
-def all_algorithms() -> dict[str, Algorithm]:
-    """Return every algorithm by its short name."""
+def _algorithms() -> dict[str, Algorithm]:
     found = {}
     for module, entry in entries().items():
         classes = tuple(entry["classes"])
@@ -134,16 +143,6 @@ RESTART_STEPS, PA_STEPS = {"alpha": 10.0}, {"C": 0.3}
 PER_KEY: dict[str, dict[str, Any]] = {DEFAULT_ALGORITHM: {"budget": 32, "experts": "few"}}
 
 
-def algorithms() -> dict[str, Algorithm]:
-    """Return all algorithms by name, with paper, time and memory per row, and whether bounded.
-
-    >>> import pronk
-    >>> print(pronk.algorithms()["pkawv-taylor"].memory)
-    r^2
-    """
-    return dict(all_algorithms())
-
-
 #: Names of the bandwidth among the parameters of a learner.
 _BANDWIDTHS = ("bandwidth", "kernel__bandwidth")
 #: Other names that `find` and `make` accept.
@@ -153,7 +152,7 @@ ALIASES = {"default": DEFAULT_ALGORITHM}
 def find(name: str) -> Algorithm:
     """Return the algorithm of that name, or raise a ValueError that suggests the nearest one."""
     name = ALIASES.get(name, name)
-    registered = all_algorithms()
+    registered = _algorithms()
     if name in registered:
         return registered[name]
     from pronk.core.checks import did_you_mean  # help and lists need no arithmetic

@@ -25,6 +25,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
     """A learner of real numbers; several outputs where y has several columns."""
 
     _several_outputs: ClassVar[bool] = True
+    _fits_few_rows_poorly: ClassVar[bool] = False
 
     @rolled_back
     def predict_then_learn(
@@ -76,11 +77,6 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         P = self._predict(X)
         return P[:, 0] if self._flat else P
 
-    def _reset(self) -> None:
-        super()._reset()
-        for name in ("_flat", "_outputs"):
-            self.__dict__.pop(name, None)
-
     def _gather_state(self) -> dict[str, Any]:
         return {**super()._gather_state(), "flat": self._flat, "outputs": self._outputs}
 
@@ -100,4 +96,5 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self._several_outputs
         tags.target_tags.single_output = True
+        tags.regressor_tags.poor_score = self._fits_few_rows_poorly
         return tags

@@ -38,6 +38,10 @@ class WithColumns:
         if columns.layout.names is not None:
             self.feature_names_in_ = np.array(columns.layout.names, dtype=object)
 
+    def _forget_columns(self) -> None:
+        for name in ("_columns", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+
     @property
     def layout_(self) -> Layout:
         """Names and kinds of the columns, and how their dates are read."""

@@ -88,10 +88,7 @@ class AIOLIClassifier(SpaceLearner, OnlineClassifier):
     alpha: float = parameter(POSITIVE, default=1.0)
     radius: float = parameter(NOT_NEGATIVE, default=2.0)
     _weighted = True
-
-    @property
-    def _theorem(self) -> str | None:
-        return "aioli"
+    _covered_by = "aioli"
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel, rule = get_kernel(self.kernel), AIOLI(float(self.radius))

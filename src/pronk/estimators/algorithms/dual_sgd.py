@@ -18,8 +18,6 @@ Reference: Le, Nguyen, Nguyen, Phung, "Dual space gradient descent for online le
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import MulticlassClassifier
@@ -49,7 +47,7 @@ independently, up to a gap that the random features leave and that shrinks with 
 class _DualSGD(DualLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    _step_parameter: ClassVar[str] = "alpha"
+    _step_parameter = "alpha"
 
     alpha: float = parameter(POSITIVE, default=0.3)
     n_features: int = parameter(COUNT, default=200)

@@ -18,8 +18,6 @@ random features", NeurIPS 2016.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
@@ -122,4 +120,3 @@ class FOGDClassifier(_FOGD, OnlineClassifier):
 
     eta: float = 0.5
     loss: str = "hinge"
-    _linear_in_targets: ClassVar[bool] = False

@@ -23,7 +23,6 @@ from pronk.estimators.families import (
     discount_of,
     half_life_seconds,
 )
-from pronk.estimators.inputs import POSITIVE, parameter
 from pronk.newton.discounted import DiscountedSpan
 from pronk.newton.exact import ExactSpan
 
@@ -50,10 +49,6 @@ ENTRY = {
 
 class _KernelAWV(ForgettingLearner):
     """Parameters and engine of the regressor and the classifier."""
-
-    alpha: float = parameter(POSITIVE, default=1.0)
-    anticipate: bool = parameter("boolean", default=True)
-    _weighted = True
 
     @property
     def _theorem(self) -> str | None:

@@ -25,16 +25,13 @@ for large-scale SVM training", JMLR 13, 2012, Algorithm 1 with removal and mergi
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from pronk.core.kernels import get_kernel
-from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.families import FirstOrder
-from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, POSITIVE, StrOptions, parameter
+from pronk.estimators.families import ExpansionLearner, FirstOrder
+from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Descent
 
 ENTRY = {
@@ -84,27 +81,19 @@ Dropping and merging add their errors, which the references bound.""",
 }
 
 
-class _KernelOGD(FirstOrder):
+class _KernelOGD(ExpansionLearner, FirstOrder):
     """Parameters and engine of the regressor and the classifier."""
 
     eta: Any = parameter(POSITIVE, StrOptions({"pegasos"}), default=0.2)
     alpha: float = parameter(NOT_NEGATIVE, default=0.0)
-    budget: int | None = parameter(COUNT, None, default=None)
-    maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
     _weighted = True
 
-    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel = get_kernel(self.kernel)
-        check_budget(self.budget, self.maintenance)
+    def _update(self) -> Descent:
         if self.eta == "pegasos" and self.alpha == 0:
             raise ValueError("eta='pegasos' is 1 / (alpha t) and needs alpha > 0")
         if self.eta != "pegasos" and self.eta * self.alpha > 1:
             raise ValueError(f"eta * alpha must be at most 1, got {self.eta} * {self.alpha}")
-        if self.maintenance == "merge" and kernel.rate is None:
-            raise ValueError("kernel must be gaussian for maintenance='merge'")
-        update = Descent(self._get_loss(), self.eta, self.alpha)
-        budget = Budget(self.maintenance, self.budget)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+        return Descent(self._get_loss(), self.eta, self.alpha)
 
     def _steps_are_safe(self) -> bool:
         # 2 eta k(x, x) <= 2: no step increases the distance to the label
@@ -169,4 +158,3 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
 
     eta: Any = 0.5
     loss: str = "hinge"
-    _linear_in_targets: ClassVar[bool] = False

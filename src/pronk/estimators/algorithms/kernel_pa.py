@@ -25,17 +25,12 @@ budget; its bounds are for learners without one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
 
-from pronk.core.kernels import get_kernel
 from pronk.core.losses import Loss, get_loss
-from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, POSITIVE, StrOptions, parameter
+from pronk.estimators.families import ExpansionLearner
+from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Passive
 
 ENTRY = {
@@ -59,26 +54,18 @@ ENTRY = {
 }
 
 
-class _KernelPA(OnlineLearner):
+class _KernelPA(ExpansionLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     variant: str = parameter(StrOptions({"pa-1", "pa-2"}), default="pa-1")
     C: float = parameter(POSITIVE, default=1.0)
-    budget: int | None = parameter(COUNT, None, default=None)
-    maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
     _weighted = True
 
     def _loss(self) -> Loss:
         raise NotImplementedError
 
-    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel = get_kernel(self.kernel)
-        check_budget(self.budget, self.maintenance)
-        if self.maintenance == "merge" and kernel.rate is None:
-            raise ValueError("kernel must be gaussian for maintenance='merge'")
-        update = Passive(self._loss(), self.C, squared=self.variant == "pa-2")
-        budget = Budget(self.maintenance, self.budget)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+    def _update(self) -> Passive:
+        return Passive(self._loss(), self.C, squared=self.variant == "pa-2")
 
 
 class KernelPARegressor(_KernelPA, OnlineRegressor):
@@ -134,8 +121,6 @@ class KernelPAClassifier(_KernelPA, OnlineClassifier):
     >>> print(f"error {np.mean(labels != y):.3f}, {learner.size_} support vectors")
     error 0.033, 50 support vectors
     """
-
-    _linear_in_targets: ClassVar[bool] = False
 
     def _loss(self) -> Loss:
         return get_loss("hinge")

@@ -18,6 +18,8 @@ gradient with clipping does not divide by zero).
 
 from __future__ import annotations
 
+from functools import partial
+
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.families import (
@@ -46,16 +48,10 @@ ENTRY = {
 class _KONS(OnlineNewtonLearner):
     """Engine of the regressor and the classifier."""
 
-    @property
-    def _theorem(self) -> str | None:
-        return "kons"
+    _covered_by = "kons"
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel, rule = get_kernel(self.kernel), self._rule()
-
-        def make() -> KONS:
-            return KONS(kernel, self.alpha, rule, columns)
-
+        make = partial(KONS, get_kernel(self.kernel), self.alpha, self._rule(), columns)
         return OneVsRest(make, outputs, same_points=True)
 
 

@@ -20,7 +20,6 @@ Algorithm 4. The space changes when the budget is full, not at the next loss aft
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
@@ -125,4 +124,3 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
 
     eta: float = 0.5
     loss: str = "hinge"
-    _linear_in_targets: ClassVar[bool] = False

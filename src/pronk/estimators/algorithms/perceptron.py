@@ -25,13 +25,11 @@ on |delta|, not on its square, and the margin step of Projectron++ is the minimu
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from pronk.core.kernels import get_kernel
-from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, StrOptions, parameter
-from pronk.first_order.expansion import Budget, Expansion
+from pronk.estimators.families import ExpansionLearner
+from pronk.estimators.inputs import NOT_NEGATIVE, StrOptions, parameter
 from pronk.first_order.support import Mistakes
 
 ENTRY = {
@@ -82,15 +80,7 @@ against f of small enough norm (see the references).""",
 }
 
 
-def check_budget(budget: int | None, maintenance: str | None) -> None:
-    """Raise for a budget without a strategy, and for a strategy without its budget."""
-    if budget is not None and maintenance is None:
-        raise ValueError(f"budget={budget} needs a strategy: give maintenance, as 'random'")
-    if budget is None and maintenance not in (None, "project"):
-        raise ValueError(f"maintenance={maintenance!r} needs a budget")
-
-
-class KernelPerceptron(OnlineClassifier):
+class KernelPerceptron(ExpansionLearner, OnlineClassifier):
     """The kernel Perceptron: RBP, Forgetron, Projectron and Projectron++ by ``maintenance``.
 
     Three or more classes are learned one-vs-rest, each with its own budget.
@@ -121,9 +111,6 @@ class KernelPerceptron(OnlineClassifier):
     error 0.049, 36 support vectors
     """
 
-    _linear_in_targets: ClassVar[bool] = False
-
-    budget: int | None = parameter(COUNT, None, default=None)
     maintenance: Any = parameter(StrOptions({"random", "forget", "project"}), None, default=None)
     eta: float = parameter(NOT_NEGATIVE, default=0.1)
     aggressive: bool = parameter("boolean", default=False)
@@ -132,11 +119,11 @@ class KernelPerceptron(OnlineClassifier):
         # The analyses of the Forgetron and the Projectron assume steps of length 1.
         return self.maintenance in (None, "random")
 
-    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        check_budget(self.budget, self.maintenance)
+    def _update(self) -> Mistakes:
         if self.aggressive and self.maintenance != "project":
             raise ValueError("aggressive=True needs maintenance='project'")
-        kernel = get_kernel(self.kernel)
-        update = Mistakes(self.aggressive)
-        budget = Budget(self.maintenance, self.budget, self.eta)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+        return Mistakes(self.aggressive)
+
+    @property
+    def _threshold(self) -> float:
+        return self.eta

@@ -39,7 +39,7 @@ from pronk.estimators.families import (
     half_life_seconds,
     rule_of,
 )
-from pronk.estimators.inputs import POSITIVE, StrOptions, parameter
+from pronk.estimators.inputs import StrOptions, parameter
 from pronk.newton.discounted import DiscountedForecaster
 from pronk.newton.engine import Newton, Squared
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, Growth
@@ -85,10 +85,7 @@ ENTRY = {
 class _PKAWV(SpaceLearner, ForgettingLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    alpha: float = parameter(POSITIVE, default=1.0)
-    anticipate: bool = parameter("boolean", default=True)
     history: str = parameter(StrOptions({"projected", "exact"}), default="projected")
-    _weighted = True
 
     @property
     def _theorem(self) -> str | None:

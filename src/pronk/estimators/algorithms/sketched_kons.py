@@ -16,6 +16,7 @@ missing in print).
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 
 from pronk.core.kernels import get_kernel
@@ -47,22 +48,16 @@ ENTRY = {
 class _SketchedKONS(OnlineNewtonLearner):
     """Parameters and engine of the regressor and the classifier."""
 
+    _covered_by = "sketched-kons"
     floor: float = parameter(Interval(Real, 0, 1, closed="both"), default=0.1)
     epsilon: float = parameter(Interval(Real, 0, 1, closed="left"), default=0.5)
     beta: float = parameter(POSITIVE, default=1.0)
 
-    @property
-    def _theorem(self) -> str | None:
-        return "sketched-kons"
-
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel, rule, seed = get_kernel(self.kernel), self._rule(), self._seed
-
-        def make() -> SketchedKONS:
-            return SketchedKONS(
-                kernel, self.alpha, rule, columns, self.floor, self.epsilon, self.beta, seed
-            )
-
+        make = partial(
+            SketchedKONS, get_kernel(self.kernel), self.alpha, self._rule(), columns, self.floor,
+            self.epsilon, self.beta, self._seed,
+        )  # fmt: skip
         return OneVsRest(make, outputs, same_points=True)
 
 
