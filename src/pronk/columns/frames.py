@@ -145,7 +145,7 @@ def layout_of(
     orders = [ISO] * len(kinds)
     for j, field in enumerate(table.schema if table is not None else ()):
         if table is not None and j not in places and is_text(field.type):
-            first = _first_value(table.column(j))
+            first = present(table.column(j)).slice(0, 1).cast(pa.string()).combine_chunks()
             found = decide(first, dates)
             amount = len(first) > 0 and is_amount(first[0].as_py())
             kinds[j], orders[j] = (NUMBER if amount else CATEGORY, ISO)
@@ -155,11 +155,6 @@ def layout_of(
     for place in places:
         kinds[place] = CATEGORY
     return Layout(names, tuple(kinds), tuple(orders))
-
-
-def _first_value(column: Any) -> pa.Array:
-    """Return the first value of a column of text that is not missing."""
-    return present(column).slice(0, 1).cast(pa.string()).combine_chunks()
 
 
 def _warn_of_empty(table: pa.Table, categories: Collection[int]) -> None:
@@ -251,7 +246,8 @@ def as_table(X: Any) -> pa.Table | None:
             with deferred_interrupts():  # comparing dtypes, NumPy drops what a signal raises
                 return pa.Table.from_pandas(X, preserve_index=False)
         except (pa.ArrowException, OverflowError) as error:
-            raise ValueError(f"X has a column of mixed values: {_first_line(error)}") from None
+            text = str(error.args[-1] if error.args else error).strip().splitlines()[0]
+            raise ValueError(f"X has a column of mixed values: {text}") from None
     if hasattr(X, "to_arrow"):  # polars
         return X.to_arrow()
     if hasattr(X, "__arrow_c_stream__"):
@@ -355,7 +351,3 @@ def _first_of_another_kind(column: Any, kind: str) -> tuple[int, Any]:
         except (pa.ArrowException, KeyError, AttributeError):
             return row, column[row].as_py()
     return 0, column[0].as_py()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error.args[-1] if error.args else error).strip().splitlines()[0]

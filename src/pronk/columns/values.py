@@ -199,12 +199,6 @@ def is_missing_word(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value in MISSING_WORDS)
 
 
-def is_missing(values: pa.Array) -> NDArray[np.bool_]:
-    """Return which values of a column are null or text that means missing."""
-    found: NDArray[np.bool_] = _missing(values).to_numpy(zero_copy_only=False)
-    return found
-
-
 def present(words: pa.Array) -> pa.Array:
     """Return a column of text without its missing values."""
     return words.filter(compute.invert(_missing(words)))
@@ -215,7 +209,8 @@ def unread(values: pa.Array, numbers: Array) -> NDArray[np.bool_]:
     gaps = np.isnan(numbers)
     if not is_text(values.type) or not gaps.any():
         return np.zeros(len(numbers), dtype=bool)
-    return gaps & ~is_missing(values)
+    missing: NDArray[np.bool_] = _missing(values).to_numpy(zero_copy_only=False)
+    return gaps & ~missing
 
 
 def has_hours(numbers: Array) -> NDArray[np.bool_]:

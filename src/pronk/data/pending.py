@@ -146,7 +146,8 @@ class Pending:
     def predict_one(self, x: Any, id: Any) -> Any:
         """Predict one row, a dict or a vector, and store it under its id."""
         with self._lock:
-            return _plain(self.predict(self.model._one(x), [id])[0])
+            found = self.predict(self.model._one(x), [id])[0]
+            return found.item() if isinstance(found, np.generic) else found
 
     def _predicted(self, rows: Array) -> tuple[NDArray[Any], Kept | None]:
         """Return predictions, and what the learner keeps of them."""
@@ -323,7 +324,3 @@ def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"id {twice!r} is given twice")
     return names
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

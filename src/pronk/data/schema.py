@@ -478,8 +478,9 @@ class Chooser:
         """Raise if the weights are not numbers."""
         if is_number(self._schema.field(name).type):
             return
-        words = ((i, v) for i, v in enumerate(start.column(name).to_pylist()) if _is_word(v))
-        row, value = next(words, (0, None))
+        words = enumerate(start.column(name).to_pylist())
+        odd = ((i, v) for i, v in words if isinstance(v, str) and not reads_as_number(v))
+        row, value = next(odd, (0, None))
         such = "" if value is None else f", such as {value[:40]!r} at row {row} (counting from 0)"
         error = self._refused(name, "weight", f"{such}; it must hold numbers")
         raise error.changed(row=None if value is None else row)
@@ -677,10 +678,6 @@ def _these(names: Sequence[str]) -> str:
     """Return columns as the subject of a sentence, with its verb."""
     quoted = ", ".join(map(repr, names))
     return f"column {quoted} has" if len(names) == 1 else f"columns {quoted} have"
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and not reads_as_number(value)
 
 
 def _counts_up(values: pa.Array) -> bool:

@@ -14,7 +14,7 @@ seconds. `pronk.Prepared` turns both into columns for a learner.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -126,8 +126,9 @@ class RowChecks:
         if weights is not None:
             own = weights if weights.ndim == 1 else weights[:, 0]
             for row in np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last].tolist():
-                what = f"the weight {weight!r} {_wrong_weight(own[row])}"
-                problems.append((row, Problem((what,))))
+                value = own[row]
+                what = f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
+                problems.append((row, Problem((f"the weight {weight!r} {what}",))))
             if weights.ndim == 2:
                 unknown = Problem((f"the time {time!r} is missing or cannot be read",))
                 wrong = ~(np.abs(weights[:, 1]) <= LARGEST_INPUT)
@@ -193,10 +194,6 @@ def _reason(why: str) -> Problem:
 def _wrong_target(name: str, value: float) -> Problem:
     skip = ("leave such rows out with ", Argument("skip_bad", "FILE"))
     return Problem((f"the target {name!r} {_wrong(value)}",), hint=skip if np.isinf(value) else ())
-
-
-def _wrong_weight(value: float) -> str:
-    return f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
 
 
 def _wrong(value: float) -> str:
@@ -287,7 +284,9 @@ class FileStream:
         if not reading.strict:
             numeric = [field.name for field in self._schema if is_number(field.type)]
             self._watched = [name for name in numeric if UNNAMED.fullmatch(name)]
-        lists = self._lists() if chosen.automatic and not reading.columns else []
+        by_itself = chosen.automatic and not reading.columns
+        nested = {field.name for field in self._schema if pa.types.is_nested(field.type)}
+        lists = [name for name in self.columns if name in nested and by_itself]
         self.columns = [name for name in self.columns if name not in lists]
         chosen = chosen._replace(used=self.columns)
         if not self.columns:
@@ -296,7 +295,7 @@ class FileStream:
         self._head = self._start()
         self.kinds, self.orders, notes = chooser.kinds(chosen, self._head, reading.dates)
         held = dict(zip(self.columns, self.kinds, strict=True))
-        if chosen.automatic and not reading.columns:
+        if by_itself:
             free = {name: kind for name, kind in held.items() if name not in self.categorical}
             useless = chooser.of_no_use(free, self._head)
             if len(useless) < len(held):
@@ -332,18 +331,12 @@ class FileStream:
         self.hours: dict[str, dict[str, Any]] = {}
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
-    def _lists(self) -> list[str]:
-        """Return the columns of X that hold lists or other nested values."""
-        known = [name for name in self.columns if name != NO_COLUMN]
-        return [name for name in known if pa.types.is_nested(self._schema.field(name).type)]
-
-    def _leave_out(self, names: Iterable[str]) -> None:
+    def _leave_out(self, names: Collection[str]) -> None:
         """Use all columns but these."""
-        gone = set(names)
-        kept = [place for place, name in enumerate(self.columns) if name not in gone]
-        self.columns = [self.columns[place] for place in kept]
-        self.kinds = [self.kinds[place] for place in kept]
-        self.orders = [self.orders[place] for place in kept]
+        each = list(zip(self.columns, self.kinds, self.orders, strict=True))
+        self.columns, self.kinds, self.orders = (
+            [one[part] for one in each if one[0] not in names] for part in range(3)
+        )
 
     def _newest_first(self, kinds: dict[str, str]) -> str | None:
         """Return a column of times in which no row of the first ones is later than one before."""

@@ -324,19 +324,14 @@ class OnlineLearner(WithColumns, SavedState):
         """Return whether the weight of a row has a meaning for the learner."""
         return self._weighted
 
-    def _weights_without_times(self, sample_weight: Any, rows: int) -> Array | None:
-        """Return one weight per row; raise a ValueError if there are times as well."""
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        """Return checked weights, one per row; None where all are 1. Raise if there are times."""
         weights = check_weights(sample_weight, rows)
         if weights is not None and weights.ndim == 2:
             raise ValueError(
                 f"times has no meaning for {self!r}; leave it out, or use the default learner or "
                 "one with a half_life in time, such as half_life='1h'"
             )
-        return weights
-
-    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
-        """Return checked weights; None where all are 1."""
-        weights = self._weights_without_times(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
         if not self._accepts_weights():

@@ -213,6 +213,10 @@ class OnlineNewtonLearner(LossLearner):
     alpha: float = parameter(POSITIVE, default=1.0)
     eta: Any = parameter(NOT_NEGATIVE, StrOptions({"auto", "convex", "unit"}), default="auto")
     clip: Any = parameter(POSITIVE, StrOptions({"auto"}), default="auto")
+    _linear_in_targets: ClassVar[bool] = False
+    # A Newton step on a row that is far from all others goes to 2 y: with so few rows that each is
+    # alone, as in scikit-learn's checks, the fit of the training rows is poor.
+    _fits_few_rows_poorly: ClassVar[bool] = True
     _weighted = True
 
     def _rule(self) -> OnlineNewton:
@@ -221,20 +225,6 @@ class OnlineNewtonLearner(LossLearner):
         clip = (1.0 if labels else None) if self.clip == "auto" else float(self.clip)
         eta = self.eta if isinstance(self.eta, str) else float(self.eta)
         return OnlineNewton(get_loss(self.loss), eta, clip)
-
-
-class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
-    """An online Newton learner of numbers."""
-
-    # A Newton step on a row that is far from all others goes to 2 y: with so few rows that each is
-    # alone, as in scikit-learn's checks, the fit of the training rows is poor.
-    _fits_few_rows_poorly: ClassVar[bool] = True
-
-
-class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
-    """An online Newton learner of labels, one class against the rest."""
-
-    _linear_in_targets: ClassVar[bool] = False
 
 
 # -- ridge and AWV learners: rows that count less with age ----------------------------------------

@@ -272,7 +272,7 @@ class Prepared(WithColumns, Declared):
     def _begin(self, layout: Layout) -> None:
         if self.dates not in DATES:
             raise ValueError(f"dates must be one of {', '.join(DATES)}; got {self.dates!r}")
-        options = Options(self._scale, self.missing, self.slots, self.encoding)
+        options = Options(self.scaling_, self.missing, self.slots, self.encoding)
         self._set_columns(Columns(layout, options))
         self.learner_ = clone(self.learner)
         scaled = scales_targets(self.learner, self.scale_target)
@@ -281,7 +281,9 @@ class Prepared(WithColumns, Declared):
     @property
     def scaling_(self) -> str:
         """Return the scaling of the numbers."""
-        return self._scale
+        if self.scale != "auto":
+            return self.scale
+        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
     @property
     def kinds_(self) -> list[str]:
@@ -307,12 +309,6 @@ class Prepared(WithColumns, Declared):
     def target_scaled_(self) -> bool:
         """Return whether the learner gets (y - mean) / deviation."""
         return self._targets is not None
-
-    @property
-    def _scale(self) -> str:
-        if self.scale != "auto":
-            return self.scale
-        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
     def _learn(
         self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool,
@@ -363,7 +359,7 @@ class Prepared(WithColumns, Declared):
         call = LearnerCall(self.learner, clone(self.learner), None)
         width = 1
         if self.__sklearn_is_fitted__():
-            self._rows(X)  # checks the columns
+            self._columns.encode(X)  # checks the columns
             call.learner, width = self.learner_, self.learner_.n_features_in_
         return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
 
@@ -371,7 +367,7 @@ class Prepared(WithColumns, Declared):
         self, X: Any, y: Any, options: dict[str, Any], predicts: bool,
         lines: Sequence[Line] | None = None,
     ) -> Any:  # fmt: skip
-        rows = self._rows(X)
+        rows = self._columns.encode(X)
         weights = check_weights(options.get("sample_weight"), len(rows))
         missing = missing_labels(y, len(rows))
         counted = weights if weights is None or weights.ndim == 1 else weights[:, 0]
@@ -460,7 +456,7 @@ class Prepared(WithColumns, Declared):
         return np.array(self._columns.names_out(), dtype=object)
 
     def _transformed(self, X: Any) -> Array:
-        rows = self._rows(X)
+        rows = self._columns.encode(X)
         return self._peek(rows)[1] if len(rows) == 1 else self._columns.transform(rows)
 
     def _peek(self, row: Array) -> tuple[Columns, Array]:
@@ -475,9 +471,6 @@ class Prepared(WithColumns, Declared):
         after, prepared = self._columns.learned(row)
         self._last_row = self._columns, key, after, prepared
         return after, prepared
-
-    def _rows(self, X: Any) -> Array:
-        return self._columns.encode(X)
 
     # -- as an estimator of scikit-learn ---------------------------------------------------------
 

@@ -37,6 +37,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from pronk._hints import did_you_mean
+
 PACKAGE = "pronk.estimators.algorithms"
 #: The algorithm where none is named. It scales its columns itself.
 DEFAULT_ALGORITHM = "online-kernel"
@@ -155,8 +157,6 @@ def find(name: str) -> Algorithm:
     registered = _algorithms()
     if name in registered:
         return registered[name]
-    from pronk.core.checks import did_you_mean  # help and lists need no arithmetic
-
     hint = did_you_mean(name, registered, otherwise=f"; known: {', '.join(registered)}")
     raise ValueError(f"algorithm {name!r} is not known{hint}")
 
@@ -203,8 +203,6 @@ def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
     accepted = learner.get_params()
     for key in given:
         if key not in accepted and f"kernel__{key}" not in accepted:
-            from pronk.core.checks import did_you_mean
-
             hint = did_you_mean(key, accepted, otherwise=f"; it has {', '.join(sorted(accepted))}")
             if key == "class_weight":
                 hint = (

@@ -22,11 +22,9 @@ from functools import partial
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.families import (
-    OnlineNewtonClassifier,
-    OnlineNewtonLearner,
-    OnlineNewtonRegressor,
-)
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.families import OnlineNewtonLearner
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.exact import KONS
 
 ENTRY = {
@@ -55,7 +53,7 @@ class _KONS(OnlineNewtonLearner):
         return OneVsRest(make, outputs, same_points=True)
 
 
-class KONSRegressor(_KONS, OnlineNewtonRegressor):
+class KONSRegressor(_KONS, OnlineRegressor):
     """The online Newton step on numbers, exact in the span of all points.
 
     Parameters
@@ -86,7 +84,7 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
     """
 
 
-class KONSClassifier(_KONS, OnlineNewtonClassifier):
+class KONSClassifier(_KONS, OnlineClassifier):
     """The online Newton step on labels, exact in the span of all points; one-vs-rest.
 
     Parameters are those of `KONSRegressor`, but ``loss`` is "squared_hinge" by default and an

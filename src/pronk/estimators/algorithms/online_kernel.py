@@ -186,14 +186,9 @@ class _OnlineKernel(TimedLearner):
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Learn rows, of a sparse matrix in blocks; quantiles are those of all rows."""
-        if weights is not None or isinstance(X, np.ndarray):
-            return super()._pass(X, Y, weights)
-        passed = []
-        for rows, block in dense_blocks(X):
-            P = super()._pass(block(), Y[rows])
-            passed.append((P, self._offsets_of(P)))
-        P, self._model.last_offsets = (np.concatenate(parts) for parts in zip(*passed, strict=True))
-        return P
+        if weights is None and not isinstance(X, np.ndarray):
+            weights = np.ones(len(Y))
+        return super()._pass(X, Y, weights)
 
     def _offsets_of(self, P: Array) -> Array:
         """Return the offsets of the quantiles of the rows just learned; 0 for labels."""

@@ -31,16 +31,16 @@ from typing import Any
 
 from pronk.core.dictionary import ALD
 from pronk.core.kernels import get_kernel
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.families import (
-    OnlineNewtonClassifier,
     OnlineNewtonLearner,
-    OnlineNewtonRegressor,
     SpaceLearner,
     fixed_embedding,
     growing_dictionary,
     rule_of,
 )
 from pronk.estimators.inputs import NOT_NEGATIVE, Interval, parameter
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, NewtonBank
 
 ENTRY = {
@@ -109,7 +109,7 @@ class _ProsNKONS(SpaceLearner, OnlineNewtonLearner):
         return tags
 
 
-class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
+class ProsNKONSRegressor(_ProsNKONS, OnlineRegressor):
     """PROS-N-KONS, CON-KONS, B-KONS or NONS-ALD on numbers.
 
     ``pronk.make("nons-ald")`` sets dictionary="ald", restart=False, lag=0 and eta="unit".
@@ -152,7 +152,7 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
     """
 
 
-class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
+class ProsNKONSClassifier(_ProsNKONS, OnlineClassifier):
     """PROS-N-KONS, CON-KONS or B-KONS on labels; classes share dictionary and kernel values.
 
     Parameters are those of `ProsNKONSRegressor`, but ``loss`` is "squared_hinge" by default and an

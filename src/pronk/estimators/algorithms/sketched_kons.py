@@ -21,12 +21,10 @@ from numbers import Real
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.families import (
-    OnlineNewtonClassifier,
-    OnlineNewtonLearner,
-    OnlineNewtonRegressor,
-)
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.families import OnlineNewtonLearner
 from pronk.estimators.inputs import POSITIVE, Interval, parameter
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.exact import SketchedKONS
 
 ENTRY = {
@@ -61,7 +59,7 @@ class _SketchedKONS(OnlineNewtonLearner):
         return OneVsRest(make, outputs, same_points=True)
 
 
-class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
+class SketchedKONSRegressor(_SketchedKONS, OnlineRegressor):
     """KONS on numbers with a sketch of the curvature.
 
     Parameters
@@ -86,7 +84,7 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
     """
 
 
-class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
+class SketchedKONSClassifier(_SketchedKONS, OnlineClassifier):
     """KONS on labels with a sketch of the curvature; one-vs-rest.
 
     Parameters are those of `SketchedKONSRegressor`, but ``loss`` is "squared_hinge" by default and
