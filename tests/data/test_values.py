@@ -89,7 +89,7 @@ def test_all_ways_in_give_the_same_numbers(tmp_path):
     def prepared(X):
         model = pronk.Prepared(pronk.make("fogd", random_state=0), categorical=[2, 3, 4, 5])
         assert model.fit(X, [0.5, 0.5, 0.5]).kinds_ == KINDS
-        return model._rows(X)
+        return model.encode(X)
 
     words = pd.DataFrame(TEXT, columns=NAMES).assign(
         n=[float(row[0]) for row in TEXT], b=[row[1] == "true" for row in TEXT]
@@ -121,8 +121,8 @@ def test_a_number_in_a_column_of_times_is_its_seconds(tmp_path, capsys):
         pa.table({"when": seconds}), expected,
     ]  # fmt: skip
     for X in ways:
-        np.testing.assert_array_equal(model._rows(X), expected)
-        np.testing.assert_array_equal(model._rows(X[:1] if X is not ways[4] else X.slice(0, 1)),
+        np.testing.assert_array_equal(model.encode(X), expected)
+        np.testing.assert_array_equal(model.encode(X[:1] if X is not ways[4] else X.slice(0, 1)),
                                       expected[:1])  # fmt: skip
     for value in (int(seconds[0]), float(seconds[0]), np.float64(seconds[0])):
         np.testing.assert_array_equal(model.layout_.row({"when": value}), expected[:1])
@@ -277,10 +277,10 @@ def test_text_that_means_missing_is_missing_in_every_way_in(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.fit(frame, [0.5] * 6).kinds_ == kinds
-        found.append(model._rows(frame))
-        found.append(np.concatenate([model._rows(frame[i : i + 1]) for i in range(6)]))
+        found.append(model.encode(frame))
+        found.append(np.concatenate([model.encode(frame[i : i + 1]) for i in range(6)]))
         found.append(np.concatenate([model.layout_.row(row) for row in frame.to_dict("records")]))
-        found.append(model._rows(frame.astype("category")))
+        found.append(model.encode(frame.astype("category")))
     found.append([[as_number(v, k) for v, k in zip(row, kinds, strict=True)] for row in rows])
     assert np.isnan(found[0]).all(axis=1).tolist() == [0, 1, 1, 1, 1, 0]
     for X in found[1:]:

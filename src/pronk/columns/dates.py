@@ -25,9 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pronk.core.arrays import Array
 
 TIME, DATE, CLOCK = "time", "date", "clock"
 ISO, DAY_FIRST, MONTH_FIRST = "iso", "dayfirst", "monthfirst"
@@ -103,18 +102,15 @@ def read(words: pa.Array, kind: str, order: str = ISO) -> Array:
     ``order`` is one of `ORDERS`.
     """
     if pa.types.is_dictionary(words.type):
-        known = np.append(_distinct(words.dictionary, kind, order), np.nan)
-        return known[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        distinct = words.dictionary.to_pylist()
+        known = [np.nan if word is None else read_one(word, kind, order) for word in distinct]
+        return np.array([*known, np.nan])[
+            words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        ]
     if kind != CLOCK:
         with suppress(pa.ArrowInvalid):  # fast, if all values have the usual spelling
             return _seconds(words.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(_GAP))
     return read(words.dictionary_encode(), kind, order)
-
-
-def _distinct(words: pa.Array, kind: str, order: str) -> Array:
-    """Convert text value by value."""
-    known = words.to_pylist()
-    return np.array([np.nan if word is None else read_one(word, kind, order) for word in known])
 
 
 def read_one(word: str, kind: str, order: str = ISO) -> float:

@@ -12,7 +12,7 @@ In an array of numbers a category is its code and a time its seconds, as `FileSt
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,8 @@ from pronk.columns.values import (
     row_of_frame,
     unread,
 )
+from pronk.core.arrays import Array
 from pronk.core.checks import check_not_lazy, did_you_mean, no_label
-
-Array = NDArray[np.float64]
-
 
 #: Types of cells that need no table.
 _NUMBER_TYPES = {int, float, np.float64, np.float32, np.int64, np.int32}
@@ -83,11 +81,7 @@ class Layout:
         table = as_table(X)
         if table is None:
             rows = as_array(X)
-            if rows.shape[1] != len(self.kinds):
-                raise ValueError(
-                    f"X has {rows.shape[1]} features, but this model is expecting "
-                    f"{len(self.kinds)} features as input"
-                )
+            self._check_width(rows.shape[1])
             return rows
         columns = self._columns(table, has_names(X))
         rows = np.empty((table.num_rows, len(self.kinds)))
@@ -112,13 +106,16 @@ class Layout:
         row = row_of_dict(named, self.names, self.kinds, self.orders)
         return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
 
+    def _check_width(self, width: int) -> None:
+        if width != len(self.kinds):
+            raise ValueError(
+                f"X has {width} features, but this model is expecting {len(self.kinds)} features "
+                "as input"
+            )
+
     def _columns(self, table: pa.Table, named: bool) -> list[Any]:
         if self.names is None or not named:
-            if table.num_columns != len(self.kinds):
-                raise ValueError(
-                    f"X has {table.num_columns} features, but this model is expecting "
-                    f"{len(self.kinds)} features as input"
-                )
+            self._check_width(table.num_columns)
             return list(table.columns)
         found = table.column_names
         for name in self.names:
@@ -140,14 +137,15 @@ def layout_of(
     else:
         names = tuple(table.column_names) if has_names(X) else None
         kinds = [kind_of(field.type) for field in table.schema]
-        _warn_of_empty(table, categorical)
     automatic = isinstance(categorical, str) and categorical == "auto"
     chosen = () if automatic else _several(categorical)
     places = {_place(one, names, len(kinds)) for one in chosen}
+    if table is not None:
+        _warn_of_empty(table, places)
     orders = [ISO] * len(kinds)
     for j, field in enumerate(table.schema if table is not None else ()):
         if table is not None and j not in places and is_text(field.type):
-            first = _first_value(table.column(j))
+            first = present(table.column(j)).slice(0, 1).cast(pa.string()).combine_chunks()
             found = decide(first, dates)
             amount = len(first) > 0 and is_amount(first[0].as_py())
             kinds[j], orders[j] = (NUMBER if amount else CATEGORY, ISO)
@@ -159,18 +157,10 @@ def layout_of(
     return Layout(names, tuple(kinds), tuple(orders))
 
 
-def _first_value(column: Any) -> pa.Array:
-    """Return the first value of a column of text that is not missing."""
-    return present(column).slice(0, 1).cast(pa.string()).combine_chunks()
-
-
-def _warn_of_empty(table: pa.Table, categorical: Any) -> None:
+def _warn_of_empty(table: pa.Table, categories: Collection[int]) -> None:
     """Warn if a column has no value in the first rows, and so no type."""
     for j, field in enumerate(table.schema):
-        chosen = not isinstance(categorical, str) and (
-            j in categorical or field.name in categorical
-        )
-        if pa.types.is_null(field.type) and not chosen and categorical != field.name:
+        if pa.types.is_null(field.type) and j not in categories:
             warnings.warn(
                 f"X column {field.name!r} has no value in the first rows and is treated as "
                 "numbers; if it holds categories, name it in categorical",
@@ -256,7 +246,8 @@ def as_table(X: Any) -> pa.Table | None:
             with deferred_interrupts():  # comparing dtypes, NumPy drops what a signal raises
                 return pa.Table.from_pandas(X, preserve_index=False)
         except (pa.ArrowException, OverflowError) as error:
-            raise ValueError(f"X has a column of mixed values: {_first_line(error)}") from None
+            text = str(error.args[-1] if error.args else error).strip().splitlines()[0]
+            raise ValueError(f"X has a column of mixed values: {text}") from None
     if hasattr(X, "to_arrow"):  # polars
         return X.to_arrow()
     if hasattr(X, "__arrow_c_stream__"):
@@ -360,7 +351,3 @@ def _first_of_another_kind(column: Any, kind: str) -> tuple[int, Any]:
         except (pa.ArrowException, KeyError, AttributeError):
             return row, column[row].as_py()
     return 0, column[0].as_py()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error.args[-1] if error.args else error).strip().splitlines()[0]

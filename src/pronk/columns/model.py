@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pronk.columns.dates import ISO, ORDERS
 from pronk.columns.frames import Layout
@@ -31,10 +30,9 @@ from pronk.columns.preparation import (
 )
 from pronk.columns.scaling import make_scaler
 from pronk.columns.values import KINDS, NUMBER, NUMERIC
+from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT, check_finite
 from pronk.core.state import checked_count, require
-
-Array = NDArray[np.float64]
 
 #: The option ``scale`` of a learner that leaves numbers as they are and has no scale for days.
 TIMES_ONLY = "times"

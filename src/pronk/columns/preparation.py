@@ -31,11 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.columns.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
-from pronk.columns.scaling import Scaler
 from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
+from pronk.core.arrays import Array
 from pronk.core.state import Numbers, Sizes, load_part, require
-
-Array = NDArray[np.float64]
 
 ENCODINGS = ("onehot", "hash")
 #: Slots per categorical column, and categories per column that are remembered.
@@ -62,8 +60,7 @@ class Means:
 
     def learn_transform(self, X: Array) -> Array:
         """Learn the rows and return them filled in, each by the rows up to itself."""
-        if self.sums is None:
-            self.sums = np.zeros((2, X.shape[1]))
+        self.sums = self._so_far(X)
         if not np.isnan(X.min()):
             self.sums = self.plus(X).sums
             return X
@@ -74,10 +71,13 @@ class Means:
         self.sums = np.stack([values[-1], counts[-1]])
         return np.where(known, X, values / np.maximum(counts, 1.0))
 
+    def _so_far(self, X: Array) -> Array:
+        return np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+
     def plus(self, X: Array) -> Means:
         """Return the means after rows without a gap, added in the same order."""
         after = Means()
-        sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+        sums = self._so_far(X)
         if len(X) == 1:
             after.sums = sums + 1.0  # the counts; the sums are replaced
             np.add(sums[:1], X, out=after.sums[:1])
@@ -91,7 +91,7 @@ class Means:
 
     def transform(self, X: Array) -> Array:
         """Return the rows filled in; changes nothing."""
-        sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+        sums = self._so_far(X)
         return np.where(np.isnan(X), sums[0] / np.maximum(sums[1], 1.0), X)
 
 
@@ -246,7 +246,7 @@ class Preparation:
 
     Parameters
     ----------
-    scaler : Scaler
+    scaler : one of those in `pronk.columns.scaling`
         For the columns that are numbers, or with ``times_only`` for the days of times.
     kinds : kinds of the columns; see `pronk.columns.values`
     missing : "error" or "mean"
@@ -255,7 +255,7 @@ class Preparation:
 
     def __init__(
         self,
-        scaler: Scaler,
+        scaler: Any,
         kinds: Sequence[str],
         missing: str = "error",
         slots: int = SLOTS,
@@ -274,27 +274,27 @@ class Preparation:
 
     def learn_transform(self, X: Array) -> Array:
         """Learn the rows and return those of the learner."""
-        times = None if self.times is None else self.times.learn_transform(X[:, self.timed])
-        numbers = self._numbers(X, times)
-        if numbers.shape[1]:
-            if self.means is not None:
-                numbers = self.means.learn_transform(numbers)
-            numbers = self._scaled(numbers, self.scaler.learn_transform)
-        encoders = zip(self.categorical, self.encoders, strict=True)
-        slots = [encoder.learn_transform(X[:, j]) for j, encoder in encoders]
-        return self._joined(numbers, slots, times)
+        return self._apply("learn_transform", X)
 
     def transform(self, X: Array) -> Array:
         """Return the rows of the learner as if each came next; changes nothing."""
-        times = None if self.times is None else self.times.transform(X[:, self.timed])
+        return self._apply("transform", X)
+
+    def _apply(self, method: str, X: Array) -> Array:
+        """Call a method of each part, with the part's columns of the rows."""
+        times = None if self.times is None else getattr(self.times, method)(X[:, self.timed])
         numbers = self._numbers(X, times)
         if numbers.shape[1]:
             if self.means is not None:
-                numbers = self.means.transform(numbers)
-            numbers = self._scaled(numbers, self.scaler.transform)
+                numbers = getattr(self.means, method)(numbers)
+            numbers = self._scaled(numbers, getattr(self.scaler, method))
         encoders = zip(self.categorical, self.encoders, strict=True)
-        slots = [encoder.transform(X[:, j]) for j, encoder in encoders]
-        return self._joined(numbers, slots, times)
+        slots = [getattr(encoder, method)(X[:, j]) for j, encoder in encoders]
+        if times is None and not slots:
+            return np.ascontiguousarray(numbers)
+        return np.ascontiguousarray(
+            np.hstack([numbers, *slots, *(() if times is None else times[1:])])
+        )
 
     def _scaled(self, numbers: Array, scale: Callable[[Array], Array]) -> Array:
         """Return the columns with those scaled that are to be."""
@@ -307,16 +307,6 @@ class Preparation:
         """Return the columns to scale: the numbers, and the days of times."""
         numbers = X if len(self.numbers) == X.shape[1] else X[:, self.numbers]
         return numbers if times is None else np.hstack([numbers, times[0]])
-
-    def _joined(
-        self, numbers: Array, slots: list[Array], times: tuple[Array, Array] | None
-    ) -> Array:
-        """Return the learner's columns: numbers, slots, circles."""
-        if times is None and not slots:
-            return np.ascontiguousarray(numbers)
-        return np.ascontiguousarray(
-            np.hstack([numbers, *slots, *(() if times is None else times[1:])])
-        )
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Return the names of the learner's columns, from those of the rows."""
@@ -362,7 +352,7 @@ class Preparation:
         require(set(state) == entries, "the preparation has other entries than it should")
         dated = 0 if self.times is None else len(self.times.dated)
         columns = len(self.numbers) + dated
-        sizes = load_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
+        sizes = load_part(self.scaler, state["scaler"], "scaler")
         scaled = columns - self._scaled_from
         require(sizes.get("columns", scaled) == scaled, "scaler does not fit the columns")
         means = state["means"]

@@ -15,27 +15,13 @@ distances it is equivalent to [0, 1], and Taylor features expand around 0.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.scales import HELD, learn_scaled, scaled_as_next, stride_after, thin
 from pronk.core.state import Count, Numbers, Sizes, Stateful, Unsaved, require
-
-Array = NDArray[np.float64]
-
-
-class Scaler(Protocol):
-    """The interface of a scaler."""
-
-    name: ClassVar[str]
-
-    def learn_transform(self, X: Array) -> Array: ...
-    def transform(self, X: Array) -> Array: ...
-    def to_state(self) -> dict[str, Any]: ...
-    def restore(self, state: Any) -> None: ...
-    def _load(self, state: Any) -> Sizes: ...
 
 
 class MinMax(Stateful):

@@ -43,9 +43,8 @@ from numpy.typing import NDArray
 
 from pronk.columns.dates import CLOCK, DATE, ISO, TIME, read, read_one
 from pronk.columns.spelling import loosely, number_of, numbers_in_text
+from pronk.core.arrays import Array
 from pronk.core.checks import no_label
-
-Array = NDArray[np.float64]
 
 NUMBER, BOOLEAN, CATEGORY = "number", "boolean", "category"
 KINDS = (NUMBER, BOOLEAN, CATEGORY, TIME, DATE, CLOCK)
@@ -200,12 +199,6 @@ def is_missing_word(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value in MISSING_WORDS)
 
 
-def is_missing(values: pa.Array) -> NDArray[np.bool_]:
-    """Return which values of a column are null or text that means missing."""
-    found: NDArray[np.bool_] = _missing(values).to_numpy(zero_copy_only=False)
-    return found
-
-
 def present(words: pa.Array) -> pa.Array:
     """Return a column of text without its missing values."""
     return words.filter(compute.invert(_missing(words)))
@@ -216,7 +209,8 @@ def unread(values: pa.Array, numbers: Array) -> NDArray[np.bool_]:
     gaps = np.isnan(numbers)
     if not is_text(values.type) or not gaps.any():
         return np.zeros(len(numbers), dtype=bool)
-    return gaps & ~is_missing(values)
+    missing: NDArray[np.bool_] = _missing(values).to_numpy(zero_copy_only=False)
+    return gaps & ~missing
 
 
 def has_hours(numbers: Array) -> NDArray[np.bool_]:
@@ -451,7 +445,8 @@ def _seconds_of(value: Any, kind: str, order: str) -> float | None:
     if type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53):
         return float(value)
     if kind == CLOCK:
-        return _clock(value) if type(value) is datetime.time and value.tzinfo is None else None
+        plain = type(value) is datetime.time and value.tzinfo is None
+        return _seconds(0, value) if plain else None
     if type(value) is datetime.date:
         return (value.toordinal() - _FIRST_DAY) * _DAY
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
@@ -467,13 +462,10 @@ def _moment(value: Any) -> float | None:
         except OverflowError:  # before 1677 or after 2262
             return None
         return float(nanoseconds // 1000) / 1e6 if nanoseconds >= 0 else None
-    days = value.toordinal() - _FIRST_DAY
-    return float((days * 86400 + _second(value)) * 10**6 + value.microsecond) / 1e6
+    return _seconds(value.toordinal() - _FIRST_DAY, value)
 
 
-def _clock(value: datetime.time) -> float:
-    return float(_second(value) * 10**6 + value.microsecond) / 1e6
-
-
-def _second(value: Any) -> int:
-    return (int(value.hour) * 60 + int(value.minute)) * 60 + int(value.second)
+def _seconds(days: int, value: Any) -> float:
+    """Return the seconds of whole days and a time of day."""
+    second = ((days * 24 + value.hour) * 60 + value.minute) * 60 + value.second
+    return float(int(second) * 10**6 + value.microsecond) / 1e6

@@ -90,6 +90,7 @@ class Calibrated(ClassifierMixin, ModelWrapper):
 
     _labels_expected = True
     _linear_in_targets = True
+    _labels_kind = OnlineClassifier._labels_kind
     _known_labels = OnlineClassifier._known_labels
     _no_rows = OnlineClassifier._no_rows
 

@@ -25,59 +25,12 @@ import pyarrow.csv as arrow_csv
 from pronk.columns.spelling import is_total, mostly_numbers, numbers_in_text
 from pronk.columns.values import (
     MISSING_WORDS,
-    is_text,
     spelled_numbers,
     without_numbers,
     word_reader,
 )
 from pronk.data.errors import Argument, StreamError, other_delimiter
 from pronk.data.source import BAD, NOT_DATA, Text, TextFile, TextSource, not_text, without
-
-
-def lenient_rows(
-    piece: bytes,
-    names: Sequence[str],
-    types: dict[str, pa.DataType],
-    *,
-    delimiter: str,
-    decimal: str,
-    missing: Sequence[str],
-    loose: bool = False,
-) -> pa.Table:
-    """Read rows one by one, after Arrow refused a piece that contains a bad row.
-
-    Return the columns of ``types``; a bad row has no values there, and its reason in the column
-    BAD. This is far slower than Arrow, so only pieces with a bad row are read like this.
-    """
-    csv.field_size_limit(1 << 27)
-    text = io.StringIO(piece.decode("utf-8", "replace"), newline="")
-    rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
-    reasons: list[str | None] = [
-        None if len(row) == len(names) else f"has {len(row)} values instead of {len(names)}: "
-        + delimiter.join(row)[:200]
-        for row in rows
-    ]  # fmt: skip
-    columns: dict[str, Any] = {}
-    gaps = set(missing)
-    for name, type_ in types.items():
-        place, read = list(names).index(name), word_reader(type_, decimal, loose)
-        values: list[Any] = []
-        for i, row in enumerate(rows):
-            word = row[place] if reasons[i] is None or len(row) == len(names) else ""
-            try:
-                values.append(None if word in gaps else read(word))
-            except ValueError:
-                values.append(None)
-                reasons[i] = reasons[i] or f"column {name!r} has {word[:40]!r}"
-        columns[name] = pa.array(values, type=type_)
-    columns[BAD] = pa.array(reasons, type=pa.string())
-    return pa.table(columns)
-
-
-def with_reasons(table: pa.Table) -> pa.Table:
-    """Return a table of good rows with the column of reasons."""
-    return table.append_column(BAD, pa.nulls(len(table), pa.string()))
-
 
 #: More than this share of the words of a column must spell numbers for numbers; less if rows that
 #: are not rows of numbers are left out.
@@ -97,6 +50,11 @@ def _spellings(word: str) -> bytes:
         return re.escape(word.encode())
     other = rb"%s(?:\.0*)?" % str(int(number)).encode() if number.is_integer() else b""
     return rb"(?:%s)" % b"|".join(filter(None, (re.escape(word.encode()), other)))
+
+
+def _as_text(field: pa.Field) -> pa.Field:
+    """Return a field of text for one that Arrow reads as bytes: it raises where it is used."""
+    return field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
 
 
 class Place(NamedTuple):
@@ -163,7 +121,6 @@ class CSVSource(TextSource):
         self._header = header
         self._names: list[str] = []
         self._lines = 0  # of the file, before the current piece
-        self._first: pa.Table | None = None  # the first piece, parsed to infer the types
         self._places = [_START]  # known so far
         self.count: int | None = None  # rows of the file, if known
         self._byte = 0  # where the current piece ends
@@ -172,14 +129,7 @@ class CSVSource(TextSource):
         for piece in self._pieces():
             if self._lenient or self._loose:
                 return self._lenient_schema(piece)
-            self._first = self._table(piece, None)
-            # Arrow reads text that is not UTF-8 as bytes; as text it raises where it is used.
-            return pa.schema(
-                [
-                    field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
-                    for field in self._first.schema
-                ]
-            )
+            return pa.schema(map(_as_text, self._table(piece, None).schema))
         return pa.schema([(name, pa.null()) for name in self._names])
 
     def require(self, columns: Iterable[str]) -> None:
@@ -199,21 +149,8 @@ class CSVSource(TextSource):
     def all(self, types: dict[str, pa.DataType], place: Place) -> Iterator[pa.RecordBatch]:
         """Yield the batches from a place on."""
         self._rows = place.rows
-        for number, piece in enumerate(self._pieces(types, place)):
-            known = None if number or place.rows else self._as_parsed(types)
-            if known is not None:
-                self._rows += len(known)
-            yield from (self._table(piece, types) if known is None else known).to_batches()
-
-    def _as_parsed(self, types: dict[str, pa.DataType]) -> pa.Table | None:
-        """Return the first piece as parsed for the schema, if no value would differ."""
-        if self._first is None or not all(
-            (found := self._first.schema.field(name).type) == kind
-            or (kind == pa.float64() and (pa.types.is_integer(found) or pa.types.is_null(found)))
-            for name, kind in types.items()
-        ):
-            return None
-        return self._first.select(list(types)).cast(pa.schema(list(types.items())), safe=False)
+        for piece in self._pieces(types, place):
+            yield from self._table(piece, types).to_batches()
 
     # -- places where rows begin -----------------------------------------------------------------
 
@@ -223,7 +160,7 @@ class CSVSource(TextSource):
         if unknown and self.file.seekable and not self._lenient:
             self._find(row)
         twin = copy.copy(self)
-        twin._places, twin._first = [self.before(row)], None
+        twin._places = [self.before(row)]
         return twin
 
     def _find(self, row: int) -> None:
@@ -297,28 +234,46 @@ class CSVSource(TextSource):
         wanted = None if types is None else {n: t for n, t in types.items() if n != BAD}
         try:
             table = self._read(piece, self._names, wanted)
-            table = with_reasons(table) if types and BAD in types else table
+            if types and BAD in types:
+                table = table.append_column(BAD, pa.nulls(len(table), pa.string()))
         except pa.ArrowInvalid as error:
-            found = None
-            if wanted is not None and self._loose:
-                found = self._loosely(piece, wanted, BAD in (types or {}))
+            loose = self._loose and wanted is not None
+            found = self._loosely(piece, wanted or {}, BAD in (types or {})) if loose else None
             if found is None and (wanted is None or not self._lenient):
                 raise self._explain(error, piece) from None
-            table = (
-                found
-                if found is not None
-                else lenient_rows(
-                    piece,
-                    self._names,
-                    wanted or {},
-                    delimiter=self._parse.delimiter,
-                    decimal=self._decimal,
-                    missing=self._missing,
-                    loose=self._loose,
-                )
-            )
+            table = self._row_by_row(piece, wanted or {}) if found is None else found
         self._rows += len(table)
         return self._without_numbers(table)
+
+    def _row_by_row(self, piece: bytes, types: dict[str, pa.DataType]) -> pa.Table:
+        """Read rows after Arrow refused a piece that contains a bad row.
+
+        Return the columns of ``types``; a bad row has no values there, and its reason in the column
+        BAD. This is far slower than Arrow, so only pieces with a bad row are read like this.
+        """
+        csv.field_size_limit(1 << 27)
+        text = io.StringIO(piece.decode("utf-8", "replace"), newline="")
+        width, delimiter = len(self._names), self._parse.delimiter
+        rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
+        reasons: list[str | None] = [
+            None if len(row) == width else f"has {len(row)} values instead of {width}: "
+            + delimiter.join(row)[:200]
+            for row in rows
+        ]  # fmt: skip
+        columns: dict[str, Any] = {}
+        gaps = set(self._missing)
+        for name, type_ in types.items():
+            place, read = self._names.index(name), word_reader(type_, self._decimal, self._loose)
+            values: list[Any] = []
+            for i, row in enumerate(rows):
+                word = row[place] if len(row) == width else ""
+                try:
+                    values.append(None if word in gaps else read(word))
+                except ValueError:
+                    values.append(None)
+                    reasons[i] = reasons[i] or f"column {name!r} has {word[:40]!r}"
+            columns[name] = pa.array(values, type=type_)
+        return pa.table({**columns, BAD: pa.array(reasons, type=pa.string())})
 
     def _without_numbers(self, table: pa.Table) -> pa.Table:
         """Return a table in which the numbers that mean missing are missing."""
@@ -367,10 +322,8 @@ class CSVSource(TextSource):
         start = self._read(piece, self._names, parse=self._parse_some)
         share = _HALF if self._lenient else _MOSTLY
         fields = []
-        for column, field in zip(start.columns, start.schema, strict=True):
-            if pa.types.is_binary(field.type):  # not UTF-8: raises where it is used
-                field = field.with_type(pa.string())
-            elif is_text(field.type) and mostly_numbers(column, self._decimal, share):
+        for column, field in zip(start.columns, map(_as_text, start.schema), strict=True):
+            if pa.types.is_string(column.type) and mostly_numbers(column, self._decimal, share):
                 field = field.with_type(pa.float64())
             fields.append(field)
         if self._loose:

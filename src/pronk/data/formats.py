@@ -23,7 +23,7 @@ from pronk.data.errors import Argument, StreamError
 from pronk.data.source import (
     BAD,
     BATCH_ROWS,
-    Dense,
+    FileSource,
     Remote,
     Text,
     TextFile,
@@ -34,7 +34,7 @@ from pronk.data.source import (
 )
 
 
-class ParquetSource(Dense):
+class ParquetSource(FileSource):
     """Read a Parquet file."""
 
     def __init__(self, path: Path | Remote) -> None:
@@ -70,7 +70,7 @@ class ParquetSource(Dense):
         return parquet.ParquetFile(source, **options)
 
 
-class ArrowSource(Dense):
+class ArrowSource(FileSource):
     """Read an Arrow IPC file or stream (also Feather), mapped into memory."""
 
     def __init__(self, path: Path | Remote) -> None:
@@ -80,16 +80,12 @@ class ArrowSource(Dense):
         with self._open() as reader:
             return reader.schema
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with self._open() as reader:
+            whole = reader
             if hasattr(reader, "num_record_batches"):
                 whole = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            else:
-                whole = iter(reader)
-            yield from without((batch.select(list(own_types(types))) for batch in whole), skip)
-
-    def total(self) -> float | None:
-        return None
+            yield from (batch.select(list(own_types(types))) for batch in whole)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -141,9 +137,6 @@ class NDJSONSource(TextSource):
             if not good:
                 raise
             return self._read(good, None).schema
-
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        return without(self._all(types), skip)
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         self._rows, self._unread = 0, {}
@@ -359,9 +352,6 @@ class LIBSVMSource(TextSource):
         names = [LABEL, *(str(i) for i in range(1, self.columns + 1))]
         return pa.schema([(name, pa.float64()) for name in names])
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        return without(self._all(types), skip)
-
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         names = self.schema().names
         own = own_types(types)
@@ -436,7 +426,7 @@ def _largest_index(piece: bytes) -> int:
     return largest
 
 
-class SQLSource(Dense):
+class SQLSource(FileSource):
     """Read the rows of a query, in the order of the query: give it an ORDER BY.
 
     ``database`` is a DuckDB file, ":memory:" (DuckDB reads files by itself: ``SELECT * FROM
@@ -454,12 +444,9 @@ class SQLSource(Dense):
                 raise _no_rows()
             return reader.schema
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with self._reader() as reader:
-            yield from without((batch.select(list(own_types(types))) for batch in reader), skip)
-
-    def total(self) -> float | None:
-        return None
+            yield from (batch.select(list(own_types(types))) for batch in reader)
 
     @contextmanager
     def _reader(self) -> Iterator[Any]:

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pronk.core.arrays import Array
 
 
 def drifting(

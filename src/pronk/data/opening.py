@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,65 +50,37 @@ from pronk.data.source import (
 )
 
 
-class FilesSource:
+class FilesSource(FileSource):
     """Read several files one after the other, with the columns of the first."""
 
-    def __init__(self, sources: Sequence[FileSource]) -> None:
-        self._sources = sources
-        self.untyped = sources[0].untyped
-        self.times_in_text = sources[0].times_in_text
-        self.label = sources[0].label
-        self.notes = sources[0].notes
-        self._rows = 0
-        self._done = 0
-        self._reading: FileSource | None = None
-
-    def widen(self, columns: Sequence[str]) -> None:
-        for source in self._sources:
-            source.widen(columns)
-
-    def require(self, columns: Iterable[str]) -> None:
-        names = set(columns)
-        for source in self._sources:
-            source.require(names)
-
-    def unread_words(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        for source in self._sources:
-            for name, one in source.unread_words().items():
-                before = found.setdefault(name, {**one, "rows": 0})
-                before["rows"] += one["rows"]
-        return found
-
-    def unmatched(self) -> list[str]:
-        first, *others = (source.unmatched() for source in self._sources)
-        return [word for word in first if all(word in words for words in others)]
+    _rows = _done = 0
+    _reading: FileSource | None = None
 
     def schema(self) -> pa.Schema:
-        if isinstance(self._sources[0], LIBSVMSource):  # the widest file counts
-            sparse = [source for source in self._sources if isinstance(source, LIBSVMSource)]
-            widest = max((source.schema() for source in sparse), key=len)
-            for source in sparse:
-                source.columns = len(widest) - 1
-            return widest
-        return self._sources[0].schema()
+        if not isinstance(self._parts[0], LIBSVMSource):
+            return super().schema()
+        sparse = [source for source in self._parts if isinstance(source, LIBSVMSource)]
+        widest = max((source.schema() for source in sparse), key=len)  # the widest file counts
+        for source in sparse:
+            source.columns = len(widest) - 1
+        return widest
 
     def at(self, row: int) -> FilesSource:
         """Return a source that begins near a row; CSV files are scanned as far as needed."""
         sources, inside = [], False
-        for source in self._sources:
+        for source in self._parts:
             source = source if inside else source.at(row)
             sources.append(source)
             rows = _rows_of(source)
             inside = inside or rows is None or row < rows
             row -= rows or 0
         twin = copy.copy(self)
-        twin._sources = sources
+        twin._parts = tuple(sources)
         return twin
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         self._rows = self._done = 0
-        for source in self._sources:
+        for source in self._parts:
             self._reading = source
             rows = _rows_of(source) if skip else None
             if rows is not None and skip >= rows:
@@ -132,7 +104,7 @@ class FilesSource:
     def total(self) -> float | None:
         if self._reading is None or not self._rows:
             return None
-        return self._rows / max(self._done, 0.5) * len(self._sources)
+        return self._rows / max(self._done, 0.5) * len(self._parts)
 
 
 def _rows_of(source: FileSource) -> int | None:
@@ -175,14 +147,14 @@ def _open(reading: Reading) -> FileSource:
     if reading.file == "-":
         return _open_pipe(Pipe(None, reading.charset), reading)
     if SEVERAL in reading.file:
-        return FilesSource([_open_file(file, reading) for file in files_in_order(reading.file)])
+        return FilesSource(*(_open_file(file, reading) for file in files_in_order(reading.file)))
     path = located(reading.file)
     if path.is_fifo():
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *PARQUET, *COMPRESSED)):
             raise StreamError(f"{path} is a pipe; only plain CSV or NDJSON can be read from pipes")
         return _open_pipe(Pipe(path, reading.charset), reading)
     if path.is_dir() or (not path.exists() and has_pattern(path)):
-        return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
+        return FilesSource(*(_open_file(file, reading) for file in files_in_order(path)))
     if not path.exists():
         if isinstance(path, Remote):
             raise StreamError(f"file {str(path)!r} does not exist")

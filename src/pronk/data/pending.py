@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from pronk._interrupts import deferred_interrupts
 from pronk.aggregate.calibration import requested_levels
 from pronk.columns.frames import count_rows
+from pronk.core.arrays import Array
 from pronk.core.checks import without_gaps
 from pronk.core.state import checked_count, require
 from pronk.estimators import files
 from pronk.estimators.inputs import missing_labels
+from pronk.estimators.rows import asked_for, before_labels
 from pronk.estimators.waiting import Kept, Line, Meaning, by_meaning
-
-Array = NDArray[np.float64]
 
 
 class Pending:
@@ -119,7 +119,7 @@ class Pending:
                 return self._predicted(np.empty((0, 0)))[0]
             rows = self.model.encode(X)
             found, kept = self._predicted(rows)
-            answer = self._answer(rows, found, levels, output)
+            answer = asked_for(self.model, rows, found, levels, output)
             lines = [None] * len(names) if kept is None else kept.lines
             copies = map(np.array, rows)  # a view would keep the whole batch
             with deferred_interrupts():
@@ -143,24 +143,11 @@ class Pending:
                     f"{what}: {type(self.model).__name__} has no {name}; the default learner has"
                 )
 
-    def _answer(self, rows: Array, found: Any, levels: Array | None, output: str) -> Any:
-        """Return what a call asks for; each row is the next one."""
-        begun = self.model.__sklearn_is_fitted__()
-        learner = getattr(self.model, "learner_", self.model)
-        following = {"ahead": False} if getattr(learner, "_looks_ahead", False) else {}
-        if levels is not None:
-            if begun:
-                return found, self.model.predict_quantiles(rows, levels, **following)
-            return found, np.full((*np.shape(found), len(levels)), np.nan)
-        if output == "label":
-            return found
-        shares = self.model.predict_proba(rows, **following) if begun else np.empty((len(rows), 0))
-        return shares if output == "probability" else (found, shares)
-
     def predict_one(self, x: Any, id: Any) -> Any:
         """Predict one row, a dict or a vector, and store it under its id."""
         with self._lock:
-            return _plain(self.predict(self.model._one(x), [id])[0])
+            found = self.predict(self.model._one(x), [id])[0]
+            return found.item() if isinstance(found, np.generic) else found
 
     def _predicted(self, rows: Array) -> tuple[NDArray[Any], Kept | None]:
         """Return predictions, and what the learner keeps of them."""
@@ -168,8 +155,7 @@ class Pending:
             if hasattr(self.model, "_predict_to_wait"):
                 return self.model._predict_to_wait(rows)
             return self.model.predict(rows), None
-        labels = self.model.__sklearn_tags__().estimator_type == "classifier"
-        return np.full(len(rows), None) if labels else np.zeros(len(rows)), None
+        return before_labels(self.model, len(rows)), None
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -338,7 +324,3 @@ def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"id {twice!r} is given twice")
     return names
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

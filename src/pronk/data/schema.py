@@ -49,8 +49,18 @@ TASKS = ("auto", "regression", "classification")
 AUTOMATIC = "auto"
 
 
+class Described:
+    """A dataclass that is made from a table with other entries."""
+
+    @classmethod
+    def of(cls, choices: Mapping[str, Any]) -> Self:
+        """Return the description with these fields; ignore other entries."""
+        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: value for name, value in choices.items() if name in known})
+
+
 @dataclass(frozen=True)
-class Reading:
+class Reading(Described):
     """Which rows and columns of a file are read, and as what.
 
     Parameters
@@ -177,14 +187,9 @@ class Reading:
         file = choices.pop("file")
         return FileStream(file, **choices, unlabelled=unlabelled, rows=rows, as_given=as_given)
 
-    @classmethod
-    def of(cls, choices: Mapping[str, Any]) -> Self:
-        """Return the description with these fields; ignore other entries."""
-        return _of(cls, choices)
-
 
 @dataclass(frozen=True)
-class Preparing:
+class Preparing(Described):
     """How columns are prepared for the learner; see `pronk.Prepared`."""
 
     scale: str = "minmax"
@@ -192,21 +197,11 @@ class Preparing:
     slots: int = 32
     scale_target: str = "auto"
 
-    @classmethod
-    def of(cls, choices: Mapping[str, Any]) -> Self:
-        """Return the description with these fields; ignore other entries."""
-        return _of(cls, choices)
-
 
 def _names(given: str | Iterable[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _of(cls: Any, choices: Mapping[str, Any]) -> Any:
-    known = {one.name for one in fields(cls)}
-    return cls(**{name: value for name, value in choices.items() if name in known})
 
 
 #: A function from a column to the row and value of the first value that is not a number.
@@ -242,14 +237,6 @@ class ChosenColumns(NamedTuple):
     categorical: list[str]
     automatic: bool
     kept: list[str]
-
-
-class Kinds(NamedTuple):
-    """The kind of each column of X, the order of its dates, and notes on ambiguous dates."""
-
-    kinds: list[str]
-    orders: list[str]
-    notes: list[Message]
 
 
 class Chooser:
@@ -357,13 +344,20 @@ class Chooser:
             return ("its first line seems to be data: give ", Argument("header", "False"))
         return ()
 
-    def kinds(self, columns: ChosenColumns, start: pa.RecordBatch, dates: str) -> Kinds:
-        """Return the kinds of the columns by their types; for text by the first rows."""
-        found = Kinds([], [], [])
+    def kinds(
+        self, columns: ChosenColumns, start: pa.RecordBatch, dates: str
+    ) -> tuple[list[str], list[str], list[Message]]:
+        """Return the kinds of the columns by their types; for text by the first rows.
+
+        Beside them the orders of their dates, and notes.
+        """
+        kinds: list[str] = []
+        orders: list[str] = []
+        notes: list[Message] = []
         for name in columns.used:
             if name == NO_COLUMN:
-                found.kinds.append(NUMBER)
-                found.orders.append(ISO)
+                kinds.append(NUMBER)
+                orders.append(ISO)
                 continue
             type_ = self._schema.field(name).type
             kind, order = kind_of(type_), ISO if dates == "auto" else dates
@@ -371,20 +365,20 @@ class Chooser:
                 kind = CATEGORY
             elif columns.automatic and _are_codes(start.column(name)):
                 kind = CATEGORY
-                found.notes.append(_codes_note(name, start.column(name)))
+                notes.append(_codes_note(name, start.column(name)))
             elif is_text(type_) and (decision := decide(present(start.column(name)), dates)):
                 kind, order, shown = decision
-                found.notes.extend([] if shown else [_ambiguous(name, order)])
+                notes.extend([] if shown else [_ambiguous(name, order)])
             elif is_text(type_) and (unit := _unit_of(start.column(name))):
-                found.notes.append(
+                notes.append(
                     (
                         f"column {name!r} has numbers with the unit {unit!r}, read as categories; "
                         "write them without it",
                     )
                 )
-            found.kinds.append(kind)
-            found.orders.append(order)
-        return found
+            kinds.append(kind)
+            orders.append(order)
+        return kinds, orders, notes
 
     def of_no_use(self, kinds: dict[str, str], start: pa.RecordBatch) -> dict[str, Message]:
         """Return columns, given with their kinds, that only name or number the rows, with notes."""
@@ -422,12 +416,7 @@ class Chooser:
         types = {name: self._schema.field(name).type for name in columns}
         for name in categorical:
             if pa.types.is_nested(types[name]):
-                raise StreamError(
-                    f"column {name!r} of {self._name} is {in_words(types[name])}, which cannot be "
-                    "a category",
-                    argument="categorical",
-                    column=name,
-                )
+                raise self._refused(name, "categorical", ", which cannot be a category")
         named = set(categorical)
         others = [name for name in columns if name not in named]
         bad = [name for name in others if not (is_number(types[name]) or is_time(types[name]))]
@@ -480,19 +469,21 @@ class Chooser:
         what = in_words(types[name])
         return (f"column {name!r} is not numeric ({what}{such}); leave it out with ", *drops)
 
+    def _refused(self, name: str, argument: str, why: str) -> StreamError:
+        """Return the error for a column of a type that an argument cannot have."""
+        what = f"column {name!r} of {self._name} is {in_words(self._schema.field(name).type)}"
+        return StreamError(f"{what}{why}", argument=argument, column=name)
+
     def check_weight(self, name: str, start: pa.RecordBatch) -> None:
         """Raise if the weights are not numbers."""
-        if is_number(type_ := self._schema.field(name).type):
+        if is_number(self._schema.field(name).type):
             return
-        words = ((i, v) for i, v in enumerate(start.column(name).to_pylist()) if _is_word(v))
-        row, value = next(words, (0, None))
+        words = enumerate(start.column(name).to_pylist())
+        odd = ((i, v) for i, v in words if isinstance(v, str) and not reads_as_number(v))
+        row, value = next(odd, (0, None))
         such = "" if value is None else f", such as {value[:40]!r} at row {row} (counting from 0)"
-        raise StreamError(
-            f"column {name!r} of {self._name} is {in_words(type_)}{such}; it must hold numbers",
-            argument="weight",
-            column=name,
-            row=None if value is None else row,
-        )
+        error = self._refused(name, "weight", f"{such}; it must hold numbers")
+        raise error.changed(row=None if value is None else row)
 
     def time_kind(self, name: str, start: pa.RecordBatch, dates: str) -> tuple[str, str]:
         """Return kind and order of the column of times; raise if it has no times."""
@@ -578,8 +569,7 @@ class Chooser:
         column = f"column {target!r} of {self._name}"
         classes = Argument("task", "classification")
         if not (text or is_number(type_)):
-            what = f"{column} is {in_words(type_)}; it must hold numbers, booleans or text"
-            raise StreamError(what, argument="target", column=target)
+            raise self._refused(target, "target", "; it must hold numbers, booleans or text")
         if task == "regression" and text:
             value = next((v for v in values.to_pylist() if not reads_as_number(v)), "text")
             raise StreamError(
@@ -617,14 +607,9 @@ class Chooser:
                 "several targets must be numbers; predict one label at a time", argument="target"
             )
         for name in self.targets:
-            type_ = self._schema.field(name).type
-            if not is_number(type_):
-                raise StreamError(
-                    f"column {name!r} of {self._name} is {in_words(type_)}; several targets must "
-                    "be numbers, predict one label at a time",
-                    argument="target",
-                    column=name,
-                )
+            if not is_number(self._schema.field(name).type):
+                what = "; several targets must be numbers, predict one label at a time"
+                raise self._refused(name, "target", what)
         return "regression", f"{len(self.targets)} targets"
 
 
@@ -693,10 +678,6 @@ def _these(names: Sequence[str]) -> str:
     """Return columns as the subject of a sentence, with its verb."""
     quoted = ", ".join(map(repr, names))
     return f"column {quoted} has" if len(names) == 1 else f"columns {quoted} have"
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and not reads_as_number(value)
 
 
 def _counts_up(values: pa.Array) -> bool:

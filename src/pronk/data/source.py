@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any, Protocol, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,87 +44,71 @@ def own_types(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
     return {name: kind for name, kind in types.items() if name != BAD}
 
 
-class FileSource(Protocol):
-    """Read one kind of file."""
+class FileSource:
+    """Read one kind of file, or be a view of other sources, its parts."""
 
-    @property
-    def untyped(self) -> bool:
-        """Return whether values are text that reads as any type."""
-        ...
+    #: Whether values are text that reads as any type.
+    untyped = False
+    #: Whether dates and times are text in the file.
+    times_in_text = False
+    #: The column of the labels, if the kind of file defines one.
+    label: str | None = None
+    #: What was found in the file that a user may want to know.
+    notes: tuple[Message, ...] = ()
+    _parts: tuple[FileSource, ...] = ()
 
-    @property
-    def times_in_text(self) -> bool:
-        """Return whether dates and times are text in the file."""
-        ...
-
-    @property
-    def label(self) -> str | None:
-        """Return the column of the labels, if the kind of file defines one."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[Message]:
-        """Return what was found in the file that a user may want to know."""
-        ...
+    def __init__(self, *parts: FileSource) -> None:
+        """Be a view of some sources; what is not said otherwise is as in the first of them."""
+        self._parts, first = parts, parts[0]
+        self.untyped, self.times_in_text = first.untyped, first.times_in_text
+        self.label, self.notes = first.label, first.notes
 
     def schema(self) -> pa.Schema:
         """Return names and types of the columns; types inferred from the start if it has none."""
-        ...
+        return self._parts[0].schema()
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the columns named in ``types`` as those types, after the first ``skip`` rows."""
-        ...
+        return without(self._all(types), skip)
+
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, where a kind of file has no faster way to its middle."""
+        raise NotImplementedError
 
     def total(self) -> float | None:
         """Return the number of rows, exact or estimated from what was read; None if unknown."""
-        ...
+        return self._parts[0].total() if self._parts else None
 
     def at(self, row: int) -> FileSource:
         """Return a source of the same rows for another process, which reads from a row on.
 
         It begins at that row if its place in the file is known.
         """
-        ...
-
-    def widen(self, columns: Sequence[str]) -> None:
-        """Declare columns that will be requested; a sparse file may not contain all of them."""
-        ...
-
-    def require(self, columns: Iterable[str]) -> None:
-        """Declare columns in which a word among numbers is a bad row, not a missing value."""
-        ...
-
-    def unread_words(self) -> dict[str, dict[str, Any]]:
-        """Return, by column, the number of words among its numbers so far, and the first."""
-        ...
-
-    def unmatched(self) -> list[str]:
-        """Return the words for missing values that have not been found so far."""
-        ...
-
-
-class Dense:
-    """Base class for kinds of files that contain all their columns."""
-
-    untyped = False
-    times_in_text = False
-    label: str | None = None
-    notes: tuple[Message, ...] = ()
-
-    def at(self, row: int) -> Self:
         return self
 
     def widen(self, columns: Sequence[str]) -> None:
-        pass
+        """Declare columns that will be requested; a sparse file may not contain all of them."""
+        for part in self._parts:
+            part.widen(columns)
 
     def require(self, columns: Iterable[str]) -> None:
-        pass
+        """Declare columns in which a word among numbers is a bad row, not a missing value."""
+        names = set(columns)
+        for part in self._parts:
+            part.require(names)
 
     def unread_words(self) -> dict[str, dict[str, Any]]:
-        return {}
+        """Return, by column, the number of words among its numbers so far, and the first."""
+        found: dict[str, dict[str, Any]] = {}
+        for part in self._parts:
+            for name, one in part.unread_words().items():
+                found.setdefault(name, {**one, "rows": 0})["rows"] += one["rows"]
+        return found
 
     def unmatched(self) -> list[str]:
-        return []
+        """Return the words for missing values that have not been found so far."""
+        words = [part.unmatched() for part in self._parts]
+        return [word for word in words[0] if all(word in own for own in words)] if words else []
 
 
 def without(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
@@ -272,14 +256,30 @@ def line_ending(text: bytes, last: bool) -> int:
     return len(text) if last else text.rfind(b"\n") + 1
 
 
-class TextFile:
-    """Read a text file, plain or compressed."""
+class EncodedText:
+    """Base class of text: ``charset`` is its encoding, if it is known."""
 
-    def __init__(self, path: Path | Remote, charset: str | None = None) -> None:
-        self.path = path
+    def __init__(self, charset: str | None = None) -> None:
         self._charset = charset
         self.share: float | None = None  # of the file's bytes read so far
         self.cleaner: Cleaner | None = None
+
+    def set_charset(self, charset: str) -> None:
+        self._charset = charset
+
+    def _decoded(self, stream: Any, marked: str | None) -> Any:
+        """Return a stream of clean UTF-8."""
+        charset = self._charset or marked
+        text = stream if charset is None else _Decoded(stream, charset, str(self))
+        return text if self.cleaner is None else _Cleaned(text, self.cleaner())
+
+
+class TextFile(EncodedText):
+    """Read a text file, plain or compressed."""
+
+    def __init__(self, path: Path | Remote, charset: str | None = None) -> None:
+        super().__init__(charset)
+        self.path = path
 
     def __str__(self) -> str:
         return str(self.path)
@@ -289,9 +289,6 @@ class TextFile:
         with opened(self.path) as file, self._decompressed(file) as stream:
             return bytes(stream.read(_TEXT_BYTES))
 
-    def set_charset(self, charset: str) -> None:
-        self._charset = charset
-
     @property
     def seekable(self) -> bool:
         """Return whether pieces are bytes of the file, so that reading may begin at any row."""
@@ -300,13 +297,11 @@ class TextFile:
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
         """Yield some whole rows at a time; from the byte ``start`` on if seekable."""
-        charset = self._charset or (None if start else self._marked())
         with opened(self.path) as file, self._decompressed(file) as stream:
             size = file.size()
             if start:
                 file.seek(start)
-            read = stream if charset is None else _Decoded(stream, charset, str(self))
-            read = read if self.cleaner is None else _Cleaned(read, self.cleaner())
+            read = self._decoded(stream, None if start or self._charset else self._marked())
             for piece, ahead in _cut(read, str(self), ending):
                 self.share = max(1, file.tell() - ahead * (file is read)) / max(1, size)
                 yield piece
@@ -321,16 +316,14 @@ class TextFile:
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
-class Pipe:
+class Pipe(EncodedText):
     """Read standard input or a named pipe; keep its start, so that it can be read again.
 
     A chunk is what arrives within a moment; on the second reading the chunks are the same.
     """
 
     def __init__(self, path: Path | None = None, charset: str | None = None) -> None:
-        self._charset = charset
-        self.share: float | None = None
-        self.cleaner: Cleaner | None = None
+        super().__init__(charset)
         self._path = path
         self._stream: Any = None
         self._kept = bytearray()
@@ -346,9 +339,6 @@ class Pipe:
     def start(self) -> bytes:
         """Return the start of the text that has arrived, in its own encoding."""
         return _Replayed(self).read(_TEXT_BYTES)
-
-    def set_charset(self, charset: str) -> None:
-        self._charset = charset
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
         """Yield the whole rows that have arrived, from the start."""
@@ -370,10 +360,8 @@ class Pipe:
             yield rest[:end]
 
     def _reader(self) -> Any:
-        charset = self._charset or marked(_Replayed(self).read(2))
-        reader = _Replayed(self)
-        text = reader if charset is None else _Decoded(reader, charset, str(self))
-        return text if self.cleaner is None else _Cleaned(text, self.cleaner())
+        first = b"" if self._charset else _Replayed(self).read(2)
+        return self._decoded(_Replayed(self), marked(first))
 
     def first_byte(self) -> bytes:
         """Return the first byte that is not a space."""
@@ -533,7 +521,7 @@ def _too_long(name: str) -> StreamError:
 Text = TextFile | Pipe
 
 
-class TextSource(Dense):
+class TextSource(FileSource):
     """Base class for kinds of text."""
 
     def __init__(self, file: Text) -> None:

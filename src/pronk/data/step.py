@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pronk.aggregate.calibration import requested_levels
-from pronk.columns.frames import count_rows
 from pronk.core.randomness import make_seed
 from pronk.data.pending import Pending
 from pronk.estimators import files
+from pronk.estimators.rows import asked_for, predicted_as_next
 
 #: Most models in the cache of a process; one of the default learner takes 1 to 2 MB.
 MOST_MODELS = 1024
@@ -186,7 +186,7 @@ def step(
             predictions = _stored(model, X, ids, levels)
     if y is not None or ids is not None:
         state = files.to_bytes(model)
-    elif not _fitted(_learner_of(model)):
+    elif not _learner_of(model).__sklearn_is_fitted__():
         return state, predictions  # the rows may have set the columns
     assert state is not None
     if _kernel_function(new) is None:
@@ -249,25 +249,13 @@ def _pending(model: Any) -> Pending:
     return Pending(model)
 
 
-def _fitted(learner: Any) -> bool:
-    return bool(learner.__sklearn_is_fitted__())
-
-
 def _predicted(model: Any, X: Any, levels: Levels) -> Any:
     """Predict rows, each as the next one."""
     learner = _learner_of(model, levels)
-    if hasattr(learner, "encode"):
-        rows = learner.encode(X)
-        predictions = Pending(learner)._predicted(rows)[0]
-    else:
-        rows = X
-        predictions = learner.predict(X) if _fitted(learner) else _before_labels(learner, X)
-    return predictions if levels is None else (predictions, _quantiles(learner, rows, levels))
-
-
-def _before_labels(learner: Any, X: Any) -> NDArray[Any]:
-    labels = learner.__sklearn_tags__().estimator_type == "classifier"
-    return np.full(count_rows(X), None) if labels else np.zeros(count_rows(X))
+    if not hasattr(learner, "encode"):
+        return predicted_as_next(learner, X, levels)
+    rows = learner.encode(X)
+    return asked_for(learner, rows, Pending(learner)._predicted(rows)[0], levels)
 
 
 def _stored(pending: Pending, X: Any, ids: Iterable[Any], levels: Levels) -> Any:
@@ -276,15 +264,4 @@ def _stored(pending: Pending, X: Any, ids: Iterable[Any], levels: Levels) -> Any
     if levels is None:
         return pending.predict(X, ids)
     rows = learner.encode(X)
-    found = _quantiles(learner, rows, levels)
-    return pending.predict(rows, ids), found
-
-
-def _quantiles(learner: Any, rows: Any, levels: NDArray[np.float64]) -> NDArray[Any]:
-    """Return the quantiles of rows, each as the next one; NaN before the first label."""
-    if not _fitted(learner):
-        return np.full((count_rows(rows), len(levels)), np.nan)
-    own = getattr(learner, "learner_", learner)
-    options = {"ahead": False} if getattr(own, "_looks_ahead", False) else {}
-    found: NDArray[Any] = learner.predict_quantiles(rows, levels, **options)
-    return found
+    return asked_for(learner, rows, pending.predict(rows, ids), levels)

@@ -14,9 +14,9 @@ seconds. `pronk.Prepared` turns both into columns for a learner.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -29,7 +29,6 @@ from pronk.columns.preparation import DROPPED, column
 from pronk.columns.spelling import is_total
 from pronk.columns.values import (
     CATEGORY,
-    Array,
     as_numbers,
     has_hours,
     is_number,
@@ -40,6 +39,7 @@ from pronk.columns.values import (
     reads_as_number,
     unread,
 )
+from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT, without_label
 from pronk.core.state import LARGEST_TARGET
 from pronk.data.errors import Argument, Message, StreamError, in_python, option, with_options
@@ -83,6 +83,13 @@ class Block(NamedTuple):
     position: int
     bad: tuple[BadRow, ...] = ()
 
+    def rows(self, places: Any) -> Block:
+        """Return a block of these rows."""
+        return self._replace(
+            X=self.X[places], y=self.y[places], kept=self.kept.take(pa.array(places)),
+            weights=None if self.weights is None else self.weights[places],
+        )  # fmt: skip
+
 
 class Problem(NamedTuple):
     """Why a row cannot be used; ``fills`` if ``missing="mean"`` would fill the value in.
@@ -97,73 +104,52 @@ class Problem(NamedTuple):
     left_out: bool = False
 
 
-@dataclass(frozen=True)
 class RowChecks:
-    """Find rows whose features, targets or weights cannot be used.
+    """Find rows of a stream whose features, targets or weights cannot be used."""
 
-    Parameters
-    ----------
-    columns, targets : names, for messages
-    weight, time : names of the columns of weights and of times, if there are such
-    task : "regression" or "classification"
-    gaps : whether a column may have missing values
-    unlabelled : whether a row may lack its label
-    every : whether to find all bad rows, or the first of each kind
-    """
-
-    columns: list[str]
-    targets: list[str]
-    weight: str | None
-    time: str | None
-    task: str
-    gaps: bool
-    unlabelled: bool
-    every: bool
+    def __init__(self, stream: FileStream) -> None:
+        self._stream = stream
+        #: How many bad rows of a kind are found: all, or the first.
+        self._last = None if stream.reading.skip_bad else 1
 
     def problems(
         self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
     ) -> dict[int, Problem]:
         """Return a problem per bad row; the column BAD of ``batch`` has those of its reader."""
-        last = None if self.every else 1
+        last, weight, time = self._last, self._stream.weight, self._stream.time
         problems: list[tuple[int, Problem]] = []
         if BAD in batch.schema.names and batch.column(BAD).null_count < batch.num_rows:
             reasons = batch.column(BAD).to_pylist()
             problems += [(row, _reason(why)) for row, why in enumerate(reasons) if why]
         problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
-        own = weights if weights is None or weights.ndim == 1 else weights[:, 0]
-        if own is not None:
-            wrong = np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last]
-            problems += [
-                (row, Problem((f"the weight {self.weight!r} {_wrong_weight(own[row])}",)))
-                for row in wrong.tolist()
-            ]
-        if weights is not None and weights.ndim == 2:
-            unknown = np.flatnonzero(~(np.abs(weights[:, 1]) <= LARGEST_INPUT))[:last]
-            problems += [
-                (row, Problem((f"the time {self.time!r} is missing or cannot be read",)))
-                for row in unknown.tolist()
-            ]
-        if not self.unlabelled and (without := without_label(y)) is not None:
-            what = Problem((f"the target {','.join(self.targets)!r} is missing",))
-            problems += [(row, what) for row in np.flatnonzero(without).tolist()]
-        found: dict[int, Problem] = {}
-        for row, problem in problems:
-            found.setdefault(row, problem)
-        return found
+        if weights is not None:
+            own = weights if weights.ndim == 1 else weights[:, 0]
+            for row in np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last].tolist():
+                value = own[row]
+                what = f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
+                problems.append((row, Problem((f"the weight {weight!r} {what}",))))
+            if weights.ndim == 2:
+                unknown = Problem((f"the time {time!r} is missing or cannot be read",))
+                wrong = ~(np.abs(weights[:, 1]) <= LARGEST_INPUT)
+                problems += [(row, unknown) for row in np.flatnonzero(wrong)[:last].tolist()]
+        if not self._stream.unlabelled and (without := without_label(y)) is not None:
+            missing = Problem((f"the target {','.join(self._stream.targets)!r} is missing",))
+            problems += [(row, missing) for row in np.flatnonzero(without).tolist()]
+        return dict(problems[::-1])  # of several problems of a row the first
 
     def _features(self, X: Array, batch: pa.RecordBatch) -> list[tuple[int, Problem]]:
         if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
             return []
         wrong = ~(np.abs(X) <= LARGEST_INPUT)
-        if self.gaps:
+        if self._stream.gaps:
             wrong &= ~np.isnan(X)
-        rows = np.flatnonzero(wrong.any(axis=1))[: None if self.every else 1].tolist()
+        rows = np.flatnonzero(wrong.any(axis=1))[: self._last].tolist()
         places = [(row, int(wrong[row].argmax())) for row in rows]
         return [(row, self._feature(X[row, place], batch, row, place)) for row, place in places]
 
     def _feature(self, number: float, batch: pa.RecordBatch, row: int, place: int) -> Problem:
-        name = self.columns[place]
+        name = self._stream.columns[place]
         value = batch.column(name).slice(row, 1)
         what = _wrong(number)
         if unread(value, np.array([number])).any():
@@ -174,17 +160,17 @@ class RowChecks:
         if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_TARGET)).any():
             table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
             return [
-                (row, _wrong_target(self.targets[j], table[row, j]))
-                for row, j in found[: None if self.every else 1].tolist()
+                (row, _wrong_target(self._stream.targets[j], table[row, j]))
+                for row, j in found[: self._last].tolist()
             ]
-        if self.task == "classification" and y.dtype.kind in "fO":
+        if self._stream.task == "classification" and y.dtype.kind in "fO":
             return self._fractions(y)
         return []
 
     def _fractions(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
         """Return a problem for each label that is a number with a fraction."""
         use = Argument("task", "regression")
-        target = ",".join(self.targets)
+        target = ",".join(self._stream.targets)
         return [
             (row, Problem((f"the target {target!r} is {value:g}, which is not a label: use ", use)))
             for row, value in enumerate(y.tolist())
@@ -208,10 +194,6 @@ def _reason(why: str) -> Problem:
 def _wrong_target(name: str, value: float) -> Problem:
     skip = ("leave such rows out with ", Argument("skip_bad", "FILE"))
     return Problem((f"the target {name!r} {_wrong(value)}",), hint=skip if np.isinf(value) else ())
-
-
-def _wrong_weight(value: float) -> str:
-    return f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
 
 
 def _wrong(value: float) -> str:
@@ -286,7 +268,7 @@ class FileStream:
         self.path = Path(path)
         self._name = reading.name
         self.limit = reading.limit
-        self.missing = reading.missing
+        self.missing, self.gaps = reading.missing, reading.missing == "mean"
         self.unlabelled = unlabelled or target is None
         self._source = open_source(reading)
         self._source.widen([name for text in reading.columns for name in text.split(",")])
@@ -302,7 +284,9 @@ class FileStream:
         if not reading.strict:
             numeric = [field.name for field in self._schema if is_number(field.type)]
             self._watched = [name for name in numeric if UNNAMED.fullmatch(name)]
-        lists = self._lists() if chosen.automatic and not reading.columns else []
+        by_itself = chosen.automatic and not reading.columns
+        nested = {field.name for field in self._schema if pa.types.is_nested(field.type)}
+        lists = [name for name in self.columns if name in nested and by_itself]
         self.columns = [name for name in self.columns if name not in lists]
         chosen = chosen._replace(used=self.columns)
         if not self.columns:
@@ -311,7 +295,7 @@ class FileStream:
         self._head = self._start()
         self.kinds, self.orders, notes = chooser.kinds(chosen, self._head, reading.dates)
         held = dict(zip(self.columns, self.kinds, strict=True))
-        if chosen.automatic and not reading.columns:
+        if by_itself:
             free = {name: kind for name, kind in held.items() if name not in self.categorical}
             useless = chooser.of_no_use(free, self._head)
             if len(useless) < len(held):
@@ -330,7 +314,7 @@ class FileStream:
                 notes = [*notes, (what,)]
         chooser.check_usable(
             [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
-            self.categorical, self._head, self._first_text, gaps=self.missing == "mean",
+            self.categorical, self._head, self._first_text, gaps=self.gaps,
         )  # fmt: skip
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)
@@ -341,27 +325,18 @@ class FileStream:
             notes = [*notes, (f"columns of lists are left out: {names}",)]
         self._notes = [*self._source.notes, *notes, *chooser.notes(held, self._head)]
         self.task, self.reason = chooser.task(reading.task, self._head)
-        self._checks = RowChecks(
-            self.columns, self.targets, self.weight, self.time, self.task,
-            gaps=self.missing == "mean", unlabelled=self.unlabelled, every=reading.skip_bad,
-        )  # fmt: skip
+        self._checks = RowChecks(self)
         self.unread: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, dict[str, Any]] = {}
         self.hours: dict[str, dict[str, Any]] = {}
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
-    def _lists(self) -> list[str]:
-        """Return the columns of X that hold lists or other nested values."""
-        known = [name for name in self.columns if name != NO_COLUMN]
-        return [name for name in known if pa.types.is_nested(self._schema.field(name).type)]
-
-    def _leave_out(self, names: Iterable[str]) -> None:
+    def _leave_out(self, names: Collection[str]) -> None:
         """Use all columns but these."""
-        gone = set(names)
-        kept = [place for place, name in enumerate(self.columns) if name not in gone]
-        self.columns = [self.columns[place] for place in kept]
-        self.kinds = [self.kinds[place] for place in kept]
-        self.orders = [self.orders[place] for place in kept]
+        each = list(zip(self.columns, self.kinds, self.orders, strict=True))
+        self.columns, self.kinds, self.orders = (
+            [one[part] for one in each if one[0] not in names] for part in range(3)
+        )
 
     def _newest_first(self, kinds: dict[str, str]) -> str | None:
         """Return a column of times in which no row of the first ones is later than one before."""
@@ -472,18 +447,12 @@ class FileStream:
         """Return a block without the rows that cannot be used, which it lists."""
         if not problems:
             return block
-        good = np.ones(len(block.y), dtype=bool)
-        good[list(problems)] = False
         for row in sorted(problems):
             if problems[row].left_out:
                 what = in_python(problems[row].message)
                 self.left_out.setdefault(what, {"rows": 0, "first": start + row})["rows"] += 1
-        return Block(
-            block.X[good], block.y[good],
-            None if block.weights is None else block.weights[good],
-            block.kept.filter(pa.array(good)), block.position,
-            tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems)),
-        )  # fmt: skip
+        bad = tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems))
+        return block.rows(np.setdiff1d(np.arange(len(block.y)), list(problems)))._replace(bad=bad)
 
     def _block(self, batch: pa.RecordBatch, start: int) -> tuple[Block, dict[int, Problem]]:
         """Return all rows of a batch that begins at a row, and the rows that cannot be used."""
@@ -530,7 +499,7 @@ class FileStream:
         for j, name in enumerate(self.columns):
             kind = self.kinds[j]
             if kind in (TIME, DATE, CLOCK) and is_text((values := batch.column(name)).type):
-                if self._checks.gaps:
+                if self.gaps:
                     _count(self.unread, name, used & unread(values, X[:, j]), values, start)
                 if kind == DATE:
                     _count(self.hours, name, used & has_hours(X[:, j]), values, start)
@@ -560,6 +529,7 @@ class FileStream:
         twin = copy.copy(self)
         with self._reading():
             twin._source = self._source.at(row)
+        twin._checks = RowChecks(twin)
         return twin
 
     def head(self, rows: int = 64) -> Block:
@@ -571,11 +541,7 @@ class FileStream:
         fatal = None if skips else _first_fatal(problems)
         end = len(block.y) if fatal is None else fatal
         good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
-        return Block(
-            block.X[good], block.y[good],
-            None if block.weights is None else block.weights[good],
-            block.kept.take(pa.array(good)), end,
-        )  # fmt: skip
+        return block.rows(good)._replace(position=end)
 
     def known_labels(self) -> NDArray[Any] | None:
         """Read the target alone and return all labels of the file, sorted.

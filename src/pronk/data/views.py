@@ -6,16 +6,15 @@ Both are sources themselves, see `pronk.data.source.FileSource`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as compute
 
 from pronk.data.errors import StreamError
 from pronk.data.formats import as_type
-from pronk.data.source import FileSource, own_types, without
+from pronk.data.source import FileSource, own_types
 
 #: Most bytes of the columns of a file that is read from its end.
 _MOST_BYTES = 1 << 31
@@ -23,45 +22,12 @@ _MOST_BYTES = 1 << 31
 _ROWS, _LEVELS = 64, 4
 
 
-class View:
-    """Base class: everything is as in the source."""
-
-    def __init__(self, source: FileSource) -> None:
-        self._source = source
-
-    untyped = property(lambda self: self._source.untyped)
-    times_in_text = property(lambda self: self._source.times_in_text)
-    label = property(lambda self: self._source.label)
-    notes = property(lambda self: self._source.notes)
-
-    def schema(self) -> pa.Schema:
-        return self._source.schema()
-
-    def total(self) -> float | None:
-        return self._source.total()
-
-    def at(self, row: int) -> Any:
-        return self
-
-    def widen(self, columns: Sequence[str]) -> None:
-        self._source.widen(columns)
-
-    def require(self, columns: Iterable[str]) -> None:
-        self._source.require(columns)
-
-    def unread_words(self) -> dict[str, dict[str, Any]]:
-        return self._source.unread_words()
-
-    def unmatched(self) -> list[str]:
-        return self._source.unmatched()
-
-
-class Backwards(View):
+class Backwards(FileSource):
     """Read a file whose newest row comes first: all of it, then from the last row to the first."""
 
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         held, size = [], 0
-        for batch in self._source.batches(types):
+        for batch in self._parts[0].batches(types):
             held.append(batch)
             size += batch.nbytes
             if size > _MOST_BYTES:
@@ -69,13 +35,11 @@ class Backwards(View):
                     "the newest row comes first, and the file is too large to be read from its "
                     "end; sort its rows by time"
                 )
-        held = [
-            batch.take(pa.array(np.arange(batch.num_rows)[::-1].copy())) for batch in held[::-1]
-        ]
-        yield from without(iter(held), skip)
+        for batch in held[::-1]:
+            yield batch.take(pa.array(np.arange(batch.num_rows)[::-1].copy()))
 
 
-class Flat(View):
+class Flat(FileSource):
     """Read the fields of nested columns as columns of their own, named column.field.
 
     Text that holds JSON objects is nested too, which ``text`` says to look for. Lists stay lists.
@@ -85,25 +49,21 @@ class Flat(View):
         super().__init__(source)
         self._own = source.schema()
         self._objects = self._find_objects() if text else {}
-        self._parts: dict[str, pa.DataType] = {}
         self._flat = pa.schema([])
+        self._roots: dict[str, str] = {}  # the own column of each flat one
         for field in self._own:
-            self._add(field)
+            own = pa.schema([field.with_type(self._objects.get(field.name, field.type))])
+            for leaf in _flattened(own.empty_table()).schema:
+                self._flat = self._flat.append(leaf)
+                self._roots[leaf.name] = field.name
 
     @property
     def changes(self) -> bool:
         """Return whether any column is nested."""
-        return bool(self._parts)
+        return any(name != root for name, root in self._roots.items())
 
     def schema(self) -> pa.Schema:
         return self._flat
-
-    def _add(self, field: pa.Field) -> None:
-        type_ = self._objects.get(field.name, field.type)
-        for name, kind in _leaves(field.name, type_):
-            self._flat = self._flat.append(pa.field(name, kind))
-            if name != field.name:
-                self._parts[name] = kind
 
     def _find_objects(self) -> dict[str, pa.DataType]:
         """Return the types of columns of text that hold JSON objects, by the first rows."""
@@ -111,7 +71,7 @@ class Flat(View):
         found: dict[str, pa.DataType] = {}
         if not text:
             return found
-        start = next(iter(self._source.batches(text)), pa.record_batch([], names=[]))
+        start = next(iter(self._parts[0].batches(text)), pa.record_batch([], names=[]))
         for name in text if start.num_columns else ():
             words = start.column(name).slice(0, _ROWS).drop_null().to_pylist()
             if words and all(word.lstrip().startswith("{") for word in words):
@@ -126,58 +86,27 @@ class Flat(View):
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         own = own_types(types)
-        roots = {name: self._root(name) for name in own}
         wanted = {
             root: types[root] if root in types else self._own.field(root).type
-            for root in dict.fromkeys(roots.values())
+            for root in dict.fromkeys(self._roots.get(name, name) for name in own)
         }
         wanted |= {name: kind for name, kind in types.items() if name not in own}
-        for batch in self._source.batches(wanted, skip):
-            columns = [
-                self._part(batch, roots[name], name) if name in self._parts else batch.column(name)
-                for name in own
-            ]
-            more = [name for name in types if name not in own and name in batch.schema.names]
-            columns += [batch.column(name) for name in more]
-            names = [*own, *more]
-            yield pa.record_batch(columns, names=names)
-
-    def _root(self, name: str) -> str:
-        if name not in self._parts:
-            return name
-        roots = [root for root in self._own.names if name.startswith(f"{root}.")]
-        return max(roots, key=len)
-
-    def _part(self, batch: pa.RecordBatch, root: str, name: str) -> pa.Array:
-        column = batch.column(root)
-        if root in self._objects:
-            column = _as_objects(column, self._objects[root])
-        for step in _steps(name.removeprefix(f"{root}."), column.type):
-            column = compute.struct_field(column, step)
-        return column
+        for batch in self._parts[0].batches(wanted, skip):
+            rows = pa.Table.from_batches([batch])
+            for place, name in enumerate(rows.column_names):
+                if name in self._objects and name not in types:
+                    objects = _as_objects(batch.column(name), self._objects[name])
+                    rows = rows.set_column(place, name, objects)
+            rows = _flattened(rows)
+            found = [name for name in types if name in rows.column_names]
+            yield from rows.select(found).to_batches()
 
 
-def _leaves(name: str, type_: pa.DataType, level: int = 0) -> Iterator[tuple[str, pa.DataType]]:
-    if not pa.types.is_struct(type_) or level == _LEVELS:
-        yield name, type_
-        return
-    for i in range(type_.num_fields):
-        field = type_.field(i)
-        yield from _leaves(f"{name}.{field.name}", field.type, level + 1)
-
-
-def _steps(rest: str, type_: pa.DataType) -> list[str]:
-    """Return the names of the fields that lead to a leaf; a name may itself have points."""
-    for i in range(type_.num_fields):
-        field = type_.field(i)
-        if rest == field.name:
-            return [field.name]
-        if rest.startswith(f"{field.name}.") and pa.types.is_struct(field.type):
-            try:
-                return [field.name, *_steps(rest.removeprefix(f"{field.name}."), field.type)]
-            except KeyError:
-                continue
-    raise KeyError(rest)
+def _flattened(rows: pa.Table) -> pa.Table:
+    """Return a table with the fields of nested columns as columns."""
+    for _ in range(_LEVELS):
+        rows = rows.flatten()
+    return rows
 
 
 def _object(word: str | None) -> dict[str, Any] | None:

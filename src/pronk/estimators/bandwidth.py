@@ -11,15 +11,13 @@ import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pronk.aggregate.representation import typical_distance
+from pronk.core.arrays import Array
 from pronk.core.first_rows import Block, FirstRows, checked_numbers, checked_targets
 from pronk.core.kernels import Kernel, get_kernel, with_bandwidth
 from pronk.core.state import StateError, checked_count, require
-
-Array = NDArray[np.float64]
 
 #: Most outputs of an engine in a file that holds first rows.
 MOST_OUTPUTS = 1 << 16

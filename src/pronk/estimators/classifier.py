@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -16,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.columns.frames import count_rows
+from pronk.core.arrays import Array
 from pronk.core.runtime import limited
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
@@ -26,11 +25,10 @@ from pronk.estimators.inputs import (
     check_weights,
     learned_only,
     missing_labels,
+    parameter,
     with_times,
 )
 from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
-
-Array = NDArray[np.float64]
 
 #: What `predict_then_learn` may return.
 OUTPUTS = ("label", "decision", "probability", "both")
@@ -45,29 +43,8 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     """
 
     _linear_in_targets: ClassVar[bool] = True
-    max_classes: int
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Add the parameter ``max_classes`` to the constructor of a classifier."""
-        super().__init_subclass__(**options)
-        inherited = cls.__init__
-        signature = inspect.signature(inherited)
-        if inherited is object.__init__ or "max_classes" in signature.parameters:
-            return
-
-        @functools.wraps(inherited)
-        def __init__(self: Any, *args: Any, max_classes: int = MAX_CLASSES, **params: Any) -> None:
-            inherited(self, *args, **params)
-            self.max_classes = max_classes
-
-        own = inspect.Parameter(
-            "max_classes", inspect.Parameter.KEYWORD_ONLY, default=MAX_CLASSES, annotation=int
-        )
-        parameters = [*signature.parameters.values(), own]
-        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[method-assign]
-        several = [Interval(Integral, 2, None, closed="left")]
-        cls._parameter_constraints = {**cls._parameter_constraints, "max_classes": several}
+    _labels_kind: ClassVar[type[Labels]] = Labels
+    max_classes: int = parameter(Interval(Integral, 2, None, closed="left"), default=MAX_CLASSES)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -149,8 +126,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def _nothing_known(self, n: int, output: str) -> Any:
         """Return the output of rows without a label, before the first label; forget the rows."""
-        for name in ("_columns", "n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
+        self._forget_columns()
         named, shares = np.full(n, None), np.empty((n, 0))
         return {"label": named, "probability": shares, "both": (named, shares)}[output]
 
@@ -164,7 +140,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             return shares if len(known) > 2 else np.empty(0)
         return {"label": named, "probability": shares, "both": (named, shares)}[output]
 
-    @property
+    @property  # type: ignore[misc]
     def _outputs(self) -> int:  # type: ignore[override]
         return self._labels.outputs
 
@@ -183,7 +159,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
         """Return the labels before a call; raise if ``classes`` differ from them."""
         if not self.__sklearn_is_fitted__():
-            return Labels(classes, linear=self._linear_in_targets)
+            return self._labels_kind(classes, linear=self._linear_in_targets)
         if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
             raise ValueError(
                 f"classes={list(classes)} differ from the classes known so far, "
@@ -232,22 +208,14 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def _first_output(self) -> int:
         return self._labels.ones if len(self._labels.classes) > 1 else 0
 
-    def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; None before the first row is learned."""
-        if not self.__sklearn_is_fitted__():
-            return None
-        return self.predict(self._one(x))[0]
-
     def _gather_state(self) -> dict[str, Any]:
         return {**super()._gather_state(), "labels": self._labels.to_state()}
 
     _FIELDS = (*OnlineLearner._FIELDS, "labels")
 
-    def _saved_labels(self, state: Any) -> Labels:
-        return Labels.from_state(state, linear=self._linear_in_targets)
-
     def _restore_outputs(self, state: dict[str, Any]) -> int:
-        self._labels = self._saved_labels(state["labels"])
+        linear = self._linear_in_targets
+        self._labels = self._labels_kind.from_state(state["labels"], linear=linear)
         return self._labels.outputs
 
     def _trial_targets(self, rows: int) -> Any:
@@ -260,6 +228,9 @@ class MulticlassClassifier(OnlineClassifier):
     Its engine has one output for two classes, and one per class for three or more; its targets are
     those of `MulticlassLabels`.
     """
+
+    _linear_in_targets: ClassVar[bool] = False
+    _labels_kind: ClassVar[type[Labels]] = MulticlassLabels
 
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Any, after: Any, *weights: Array
@@ -288,11 +259,3 @@ class MulticlassClassifier(OnlineClassifier):
             scores[start : start + len(P), places] = P
             start += len(P)
         return scores
-
-    def _known_labels(self, classes: Sequence[Any] | None) -> Any:
-        if not self.__sklearn_is_fitted__():
-            return MulticlassLabels(classes)
-        return super()._known_labels(classes)
-
-    def _saved_labels(self, state: Any) -> Labels:
-        return MulticlassLabels.from_state(state)

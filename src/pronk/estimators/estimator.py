@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from html import escape
 from itertools import pairwise
 from numbers import Integral
@@ -12,11 +13,13 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.columns.frames import Layout, is_table, layout_of, whole
-from pronk.columns.model import TIMES_ONLY, Columns, Options, one_vector, table_of_dict
+from pronk.columns.model import TIMES_ONLY, Columns, Options
 from pronk.columns.values import NUMBER
+from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT
 from pronk.core.first_rows import learned_rows
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, is_automatic, with_bandwidth
@@ -32,11 +35,11 @@ from pronk.estimators.inputs import (
     check_rows,
     check_weights,
     dense_blocks,
+    parameter,
 )
+from pronk.estimators.rows import WithColumns
 from pronk.estimators.waiting import Kept, Line
 from pronk.newton.certificate import Certificate
-
-Array = NDArray[np.float64]
 
 #: Points from which on a row takes milliseconds, so that the learner warns.
 MANY_POINTS = 2000
@@ -58,38 +61,41 @@ class Model(Protocol):
 
 #: Parameters that a learner reads in every call, or only in `fit`; the others make its engine.
 USED_AT_ONCE = ("max_classes", "random_state")
+#: What a learner holds beside its columns.
+LEARNED = (
+    *("_model", "_warned", "_seed", "_bandwidth", "_first_params", "n_seen_"),
+    *("_flat", "_outputs", "_labels"),
+)
 
 
-class OnlineLearner(SavedState):
+class OnlineLearner(WithColumns, SavedState):
     """Predict, then learn, rows in order; everything else is built on `predict_then_learn`.
 
-    A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
+    A subclass declares its parameters and builds its engine in ``_make_model(columns, outputs)``.
     ``sample_weight`` is the weight of each row, where weights have a meaning (`_accepts_weights`):
     a second-order learner counts the row that often in its sums, a first-order learner makes a step
     that many times as long. A row of weight 0 is predicted and not learned.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
-        "random_state": [
-            Interval(Integral, 0, None, closed="left"),
-            np.random.Generator,
-            np.random.RandomState,
-            None,
-        ],
-    }
-    kernel: Any
-    random_state: Any
-    _model: Model
-    _outputs: int  # of the engine
-    _seed: int
-    _bandwidth: float  # measured from the first rows, once it is final
-    _user_kernel: bool
+    kernel: Any = parameter(
+        StrOptions(set(KERNELS)), Kernel, callable, default="gaussian", kw_only=False
+    )
+    random_state: Any = parameter(
+        Interval(Integral, 0, None, closed="left"), np.random.Generator, np.random.RandomState,
+        None, default=None,
+    )  # fmt: skip
+    _weighted: ClassVar[bool] = False  # see `_accepts_weights`
+    _covered_by: ClassVar[str | None] = None  # see `_theorem`
+    _model: Model = field(init=False)
+    _outputs: int = field(init=False)  # of the engine
+    _seed: int = field(init=False)
+    _bandwidth: float = field(init=False)  # measured from the first rows, once it is final
+    _user_kernel: bool = field(init=False)
 
     @property
     def _theorem(self) -> str | None:
         """The name of the theorem of `pronk.regret` that holds for the learner, if there is one."""
-        return None
+        return self._covered_by
 
     @property
     def _dictionary_grows(self) -> bool:
@@ -193,40 +199,19 @@ class OnlineLearner(SavedState):
 
     def _reset(self) -> None:
         """Discard the fitted state."""
-        for name in ("_model", "_warned", "_columns", "_seed", "_labels", "n_seen_"):
-            self.__dict__.pop(name, None)
-        for name in ("n_features_in_", "feature_names_in_", "_bandwidth", "_first_params"):
+        self._forget_columns()
+        for name in LEARNED:
             self.__dict__.pop(name, None)
 
     # -- the columns -----------------------------------------------------------------------------
 
-    def with_columns(
-        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
-    ) -> Self:
-        """Declare the columns before the first row, which may then be an array of numbers.
-
-        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
-        dates with the year last are read; `FileStream` has both.
-        """
-        named = None if names is None else tuple(names)
-        self._set_columns(Columns(Layout(named, tuple(kinds), tuple(orders)), self._options))
-        return self
+    def _begin(self, layout: Layout) -> None:
+        self._set_columns(Columns(layout, self._options))
 
     @property
     def _options(self) -> Options:
         """How columns of text and times are prepared; numbers are left as they are."""
         return Options("none" if getattr(self, "_scales_itself", False) else TIMES_ONLY)
-
-    def _set_columns(self, columns: Columns) -> None:
-        self._columns = columns
-        self.n_features_in_ = len(columns.layout.kinds)
-        if columns.layout.names is not None:
-            self.feature_names_in_ = np.array(columns.layout.names, dtype=object)
-
-    @property
-    def layout_(self) -> Layout:
-        """Names and kinds of the columns, and how their dates are read."""
-        return self._columns.layout
 
     @property
     def columns_(self) -> list[dict[str, Any]]:
@@ -262,8 +247,7 @@ class OnlineLearner(SavedState):
         rows = self._numbers(X, new)
         if not rows.shape[0]:
             if new:  # an empty batch does not set the columns
-                for name in ("n_features_in_", "feature_names_in_", "_columns"):
-                    self.__dict__.pop(name, None)
+                self._forget_columns()
             return rows
         if not isinstance(rows, np.ndarray):
             if not self._columns.unchanged:
@@ -283,7 +267,7 @@ class OnlineLearner(SavedState):
         if is_table(X):
             X = whole(X)
             if new:
-                self._set_columns(Columns(layout_of(X), self._options))
+                self._begin(layout_of(X))
             return self._columns.encode(X)
         rows = check_rows(self, X, first=new)
         if new:
@@ -292,13 +276,6 @@ class OnlineLearner(SavedState):
         elif not self._columns.unchanged and isinstance(rows, np.ndarray):
             return self._columns.encode(rows)
         return rows
-
-    def _one(self, x: Any) -> Any:
-        """Return one row, a dict or a vector, as rows; an absent key is missing."""
-        if not isinstance(x, Mapping):
-            return one_vector(x)
-        columns = self.__dict__.get("_columns")
-        return table_of_dict(x) if columns is None else columns.layout.row(x)
 
     def _start(self, columns: int, outputs: int) -> None:
         """Build the engine for the first rows."""
@@ -345,47 +322,41 @@ class OnlineLearner(SavedState):
 
     def _accepts_weights(self) -> bool:
         """Return whether the weight of a row has a meaning for the learner."""
-        return False
+        return self._weighted
 
-    def _weights_without_times(self, sample_weight: Any, rows: int) -> Array | None:
-        """Return one weight per row; raise a ValueError if there are times as well."""
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        """Return checked weights, one per row; None where all are 1. Raise if there are times."""
         weights = check_weights(sample_weight, rows)
         if weights is not None and weights.ndim == 2:
             raise ValueError(
                 f"times has no meaning for {self!r}; leave it out, or use the default learner or "
                 "one with a half_life in time, such as half_life='1h'"
             )
-        return weights
-
-    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
-        """Return checked weights; None where all are 1."""
-        weights = self._weights_without_times(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
-        if not self._accepts_weights() and (other := (weights != 0.0) & (weights != 1.0)).any():
+        if not self._accepts_weights():
+            self._check_zero_or_one(weights)
+        return weights
+
+    def _check_zero_or_one(self, weights: Array, why: str = "") -> None:
+        """Raise if a weight has no meaning for a learner of rows that count once, or not at all."""
+        if (other := (weights != 0.0) & (weights != 1.0)).any():
             row = int(other.argmax())
             raise ValueError(
                 f"sample_weight has no meaning for {self!r} except 0 and 1, got {weights[row]:.3g} "
-                f"at row {row} (counting from 0); use a learner that accepts weights (docs: rows "
-                "that count more)"
+                f"at row {row} (counting from 0){why}; use a learner that accepts weights (docs: "
+                "rows that count more)"
             )
-        return weights
 
     def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
         """Predict then learn rows of positive weight, predict the others, in order."""
         parts = []
-        for rows, block in dense_blocks(X):
-            values, own = block(), weights[rows]
-            learned = learned_rows(own)
-            ends = np.flatnonzero(np.diff(learned)) + 1
-            for start, stop in pairwise([0, *ends.tolist(), len(own)]):
-                part = np.ascontiguousarray(values[start:stop])
-                whole = slice(rows.start + start, rows.start + stop)
-                given = (own[start:stop],) if self._accepts_weights() else ()
-                if learned[start]:
-                    parts.append(self._model.learn(part, Y[whole], *given))
-                else:
-                    parts.append(self._model.predict(part))
+        for part, place, learned in runs(X, weights):
+            given = (weights[place],) if self._accepts_weights() else ()
+            if learned:
+                parts.append(self._model.learn(part, Y[place], *given))
+            else:
+                parts.append(self._model.predict(part))
         return np.concatenate(parts)
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
@@ -449,16 +420,21 @@ class OnlineLearner(SavedState):
             stacklevel=4,
         )
 
-    def _predict(self, X: Any) -> Array:
+    def _predict(self, X: Any, ahead: bool | None = None) -> Array:
+        """Predict rows; ``ahead`` is for learners whose `predict` has it."""
         check_is_fitted(self)
         X = self._rows(X)
         if not X.shape[0]:
             return np.empty((0, self._outputs))
         with self._own_lock(), limited:
-            parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
+            parts = [self._model.predict(*part) for part in self._parts(X, ahead)]
         P = np.concatenate(parts) if len(parts) > 1 else parts[0]
         self._check_result(P)
         return P
+
+    def _parts(self, rows: Any, ahead: bool | None) -> Iterator[tuple[Any, ...]]:
+        """Yield what the engine's `predict` takes, for some rows at a time."""
+        return ((block(),) for _, block in dense_blocks(rows))
 
     # -- what is held --------------------------------------------------------------------------
 
@@ -522,17 +498,12 @@ class OnlineLearner(SavedState):
         """Return the first output that belongs to a target or a class."""
         return 0
 
-    # -- in a notebook -----------------------------------------------------------------------------
+    def _as_html(self) -> str:
+        return as_html(self)
 
-    def _repr_html_inner(self) -> str:
-        """Return facts about a fitted learner; of others scikit-learn's diagram."""
-        if self.__sklearn_is_fitted__():
-            return as_html(self)
-        diagram: str = super()._repr_html_inner()
-        return diagram
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+    @property
+    def _classifies(self) -> bool:
+        return isinstance(self, ClassifierMixin)
 
     # -- scikit-learn ----------------------------------------------------------------------------
 
@@ -541,6 +512,16 @@ class OnlineLearner(SavedState):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+
+def runs(X: Any, weights: Array) -> Iterator[tuple[Array, slice, bool]]:
+    """Yield rows that follow each other and are all learned, or all not; their place, and which."""
+    for rows, block in dense_blocks(X):
+        values, learned = block(), learned_rows(weights[rows])
+        ends = np.flatnonzero(np.diff(learned)) + 1
+        for start, stop in pairwise([0, *ends.tolist(), len(values)]):
+            place = slice(rows.start + start, rows.start + stop)
+            yield np.ascontiguousarray(values[start:stop]), place, bool(learned[start])
 
 
 # -- description in a notebook -------------------------------------------------------------------

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pronk.core.arrays import Array
 
 #: Most columns of which all orders are used.
 ALL_ORDERS = 4

@@ -1,51 +1,57 @@
-"""What families of learners share: feature spaces, losses, steps, certificates, default values."""
+"""What families of learners share: feature spaces, losses, steps, certificates."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.checks import check_finite
 from pronk.core.dictionary import ALD, KORS, RULES, Dictionary, Rule
 from pronk.core.features import Embedding, Fourier, Taylor
-from pronk.core.kernels import Kernel
+from pronk.core.kernels import Kernel, get_kernel
 from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
+from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
     Interval,
     StrOptions,
     check_ordered,
     check_weights,
-    dense_blocks,
+    parameter,
 )
 from pronk.estimators.regressor import OnlineRegressor
+from pronk.first_order.expansion import Budget, Expansion
 from pronk.newton.engine import OnlineNewton
 from pronk.newton.spaces import FixedPoints
 
-Array = NDArray[np.float64]
-
 # -- feature spaces: fixed features, given points, or a dictionary --------------------------------
 
-#: Constraints of the parameters that choose the space.
-SPACE: dict[str, list[Any]] = {
-    "features": [StrOptions({"nystrom", "taylor", "fourier"})],
-    "degree": [Interval(Integral, 0, None, closed="left")],
-    "n_features": [Interval(Integral, 1, None, closed="left")],
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "epsilon": [Interval(Real, 0, 1, closed="left")],
-    "beta": [Interval(Real, 0, None, closed="neither")],
-    "dictionary": [StrOptions(set(RULES)), Rule, "array-like", None],
-    "budget": [Interval(Integral, 1, None, closed="left"), None],
-}
+
+class SpaceLearner(OnlineLearner):
+    """A learner in a space that its parameters choose."""
+
+    features: str = parameter(StrOptions({"nystrom", "taylor", "fourier"}), default="nystrom")
+    degree: int = parameter(Interval(Integral, 0, None, closed="left"), default=2)
+    n_features: int = parameter(COUNT, default=100)
+    gamma: float = parameter(POSITIVE, default=1.0)
+    epsilon: float = parameter(Interval(Real, 0, 1, closed="left"), default=0.5)
+    beta: float = parameter(POSITIVE, default=1.0)
+    dictionary: Any = parameter(StrOptions(set(RULES)), Rule, "array-like", None, default=None)
+    budget: int | None = parameter(COUNT, None, default=None)
+
+    @property
+    def _dictionary_grows(self) -> bool:
+        return rule_of(self) is not None
 
 
 def rule_of(learner: Any) -> Rule | None:
@@ -95,13 +101,19 @@ def fixed_embedding(learner: Any, kernel: Kernel, columns: int) -> Embedding:
 # -- first-order learners: losses, and steps that must not overflow -------------------------------
 
 
-def with_losses(base: type[OnlineLearner], task: str) -> dict[str, list[Any]]:
-    """Return the parameter constraints of ``base``, with the losses of a task for ``loss``."""
-    names = {name for name, loss in LOSSES.items() if loss.task in (task, "both")}
-    return {**base._parameter_constraints, "loss": [StrOptions(names)]}
+class LossLearner(OnlineLearner):
+    """A learner with a choice of losses: those of its task."""
+
+    loss: str = parameter(StrOptions(set(LOSSES)), default="squared")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        tasks = ("classification" if issubclass(cls, OnlineClassifier) else "regression", "both")
+        names = {name for name, loss in LOSSES.items() if loss.task in tasks}
+        cls._parameter_constraints["loss"] = [StrOptions(names)]
 
 
-class FirstOrder(OnlineLearner):
+class FirstOrder(LossLearner):
     """A learner that makes gradient steps on a loss.
 
     With an unbounded slope (squared and squared hinge loss) steps above a limit overshoot more and
@@ -109,8 +121,9 @@ class FirstOrder(OnlineLearner):
     known to be below the limit the weights are not checked.
     """
 
+    _linear_in_targets: ClassVar[bool] = False
     _step_parameter: ClassVar[str] = "eta"
-    loss: str
+    _fits_few_rows_poorly: ClassVar[bool] = True  # one pass of small steps over a hundred rows
 
     def _get_loss(self) -> Loss:
         return get_loss(self.loss)
@@ -118,13 +131,6 @@ class FirstOrder(OnlineLearner):
     def _steps_are_safe(self) -> bool:
         """Return whether steps on a loss of curvature 2 cannot overshoot more and more."""
         raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if tags.regressor_tags is not None:
-            # One pass of small steps over a hundred rows cannot fit them well.
-            tags.regressor_tags.poor_score = True
-        return tags
 
     def _may_overflow(self) -> bool:
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
@@ -151,24 +157,67 @@ class FirstOrder(OnlineLearner):
         )
 
 
+class DualLearner(FirstOrder):
+    """A first-order learner with one engine for all classes, and one per output for numbers."""
+
+    def _make_engine(self, columns: int, outputs: int = 1) -> Any:
+        """Return a new engine."""
+        raise NotImplementedError
+
+    def _make_model(self, columns: int, outputs: int) -> Any:
+        if outputs == 1 or isinstance(self, OnlineClassifier):
+            return self._make_engine(columns, outputs)
+        return OneVsRest(partial(self._make_engine, columns), outputs)
+
+
+# -- kernel expansions, perhaps within a budget ----------------------------------------------------
+
+
+class ExpansionLearner(OnlineLearner):
+    """A learner of support vectors, one expansion per output."""
+
+    budget: int | None = parameter(COUNT, None, default=None)
+    maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
+    _linear_in_targets: ClassVar[bool] = False
+
+    def _update(self) -> Any:
+        """Return what a row changes."""
+        raise NotImplementedError
+
+    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
+        kernel, strategy = get_kernel(self.kernel), self.maintenance
+        if self.budget is not None and strategy is None:
+            raise ValueError(
+                f"budget={self.budget} needs a strategy: give maintenance, as 'random'"
+            )
+        if self.budget is None and strategy not in (None, "project"):
+            raise ValueError(f"maintenance={strategy!r} needs a budget")
+        if strategy == "merge" and kernel.rate is None:
+            raise ValueError("kernel must be gaussian for maintenance='merge'")
+        update = self._update()
+        budget = Budget(strategy, self.budget, self._threshold)
+        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+
+    @property
+    def _threshold(self) -> float:
+        """The Projectron's."""
+        return 0.0
+
+
 # -- online Newton learners: loss, curvature eta and clip -----------------------------------------
 
 
-class OnlineNewtonLearner(OnlineLearner):
+class OnlineNewtonLearner(LossLearner):
     """A learner that makes online Newton steps; ``eta`` is the coefficient of g g' in A."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "eta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "convex", "unit"})],
-        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-    }
-    eta: Any
-    clip: Any
-    loss: str
-
-    def _accepts_weights(self) -> bool:
-        return True
+    alpha: float = parameter(POSITIVE, default=1.0)
+    eta: Any = parameter(NOT_NEGATIVE, StrOptions({"auto", "convex", "unit"}), default="auto")
+    clip: Any = parameter(POSITIVE, StrOptions({"auto"}), default="auto")
+    _linear_in_targets: ClassVar[bool] = False
+    # A Newton step on a row that is far from all others goes to 2 y: with so few rows that each is
+    # alone, as in scikit-learn's checks, the fit of the training rows is poor.
+    _fits_few_rows_poorly: ClassVar[bool] = True
+    _weighted = True
 
     def _rule(self) -> OnlineNewton:
         """Return the step; clip="auto" is 1 for labels and the largest |y| so far for numbers."""
@@ -178,37 +227,8 @@ class OnlineNewtonLearner(OnlineLearner):
         return OnlineNewton(get_loss(self.loss), eta, clip)
 
 
-class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
-    """An online Newton learner of numbers."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        OnlineNewtonLearner, "regression"
-    )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A Newton step on a row that is far from all others goes to 2 y: with so few rows that
-        # each is alone, as in scikit-learn's checks, the fit of the training rows is poor.
-        tags.regressor_tags.poor_score = True
-        return tags
-
-
-class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
-    """An online Newton learner of labels, one class against the rest."""
-
-    _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        OnlineNewtonLearner, "classification"
-    )
-
-
 # -- ridge and AWV learners: rows that count less with age ----------------------------------------
 
-#: Constraints of the parameters of a discount.
-DISCOUNT: dict[str, list[Any]] = {
-    "discount": [Interval(Real, 0, 1, closed="right")],
-    "half_life": [Interval(Real, 0, None, closed="neither"), str, None],
-}
 #: Seconds of the units of a half-life.
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 #: Below it even the last row counts for nothing.
@@ -267,7 +287,11 @@ class TimedLearner(OnlineLearner):
 class ForgettingLearner(TimedLearner):
     """A learner with a half-life, in rows or in time; in time, each row has a time."""
 
-    half_life: Any
+    alpha: float = parameter(POSITIVE, default=1.0)
+    anticipate: bool = parameter("boolean", default=True)
+    _weighted = True
+    discount: float = parameter(Interval(Real, 0, 1, closed="right"), default=1.0)
+    half_life: float | str | None = parameter(POSITIVE, str, None, default=None)
 
     def _accepts_times(self) -> bool:
         return half_life_seconds(self) is not None
@@ -316,41 +340,17 @@ class PosteriorRegressor(OnlineRegressor):
         that of a Gaussian process with the kernel, whose ratio of noise to signal variance is
         alpha, and whose noise variance has the largest likelihood given all rows so far.
         """
-        if not return_std:
-            return super().predict(X)
+        return self._predicted(X, return_std)
+
+    def _predicted(self, X: Any, return_std: bool, ahead: bool | None = None) -> Any:
         with self._own_lock(), limited:
-            P, rows = super().predict(X), self._rows(X)
-            if not rows.shape[0]:
-                return P, P.copy()
+            P = self._predict(X, ahead)
+            values = P[:, 0] if self._flat else P
+            if not return_std:
+                return values
+            if not len(P):
+                return values, values.copy()
             model: Any = self._model
-            parts = [model.deviation(block()) for _, block in dense_blocks(rows)]
+            parts = [model.deviation(*part) for part in self._parts(self._rows(X), ahead)]
         deviation = np.concatenate(parts)
-        return P, deviation[:, 0] if self._flat else deviation
-
-
-# -- default values of a classifier ---------------------------------------------------------------
-
-
-def with_defaults(**values: Any) -> Callable[[type], type]:
-    """Decorate a class: its inherited ``__init__`` gets these default values.
-
-    Regressor and classifier of an algorithm have the same parameters, and only some defaults
-    differ. The signature is set too, because scikit-learn and the help read the parameters from it.
-    """
-
-    def decorate(cls: Any) -> Any:
-        inherited = cls.__init__
-        signature = inspect.signature(inherited)
-        parameters = [
-            p.replace(default=values.get(p.name, p.default)) for p in signature.parameters.values()
-        ]
-
-        @functools.wraps(inherited)
-        def __init__(self: Any, *args: Any, **params: Any) -> None:
-            inherited(self, *args, **{**values, **params})
-
-        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        cls.__init__ = __init__
-        return cls
-
-    return decorate
+        return values, deviation[:, 0] if self._flat else deviation

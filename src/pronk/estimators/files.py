@@ -38,7 +38,7 @@ from pronk.core.runtime import limited
 from pronk.core.state import checked_count, require
 from pronk.estimators.atomic import write_atomically
 from pronk.estimators.calls import all_or_nothing
-from pronk.estimators.inputs import Parameters
+from pronk.estimators.inputs import Declared
 
 #: Most numbers of a model that is built for a file before the file's arrays are checked.
 MOST_NUMBERS = 2**30
@@ -110,7 +110,7 @@ def _container(arrays: dict[str, NDArray[Any]], text: str) -> bytes:
             kind = _KINDS[array.dtype.str][0]
             entries[name] = f'{{"data_offsets":[{start},{end}],"dtype":"{kind}","shape":[{shape}]}}'
             parts.append(content)
-    metadata = {"pronk": text, "sha256": _digest(text, arrays, contents)}
+    metadata = {"pronk": text, "sha256": digest(text, arrays)}
     lines = [f'"__metadata__":{json.dumps(metadata, separators=(",", ":"))}']
     lines += [f"{_quoted(name)}:{entries[name]}" for name in names]
     header = f"{{{','.join(lines)}}}".encode()
@@ -154,16 +154,12 @@ def decode(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDA
 
 def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
     """Return the SHA-256 of the header's text and the arrays, in hexadecimal."""
-    return _digest(text, arrays, {name: array.tobytes() for name, array in arrays.items()})
-
-
-def _digest(text: str, arrays: dict[str, NDArray[Any]], contents: dict[str, bytes]) -> str:
-    """Return the SHA-256 where the bytes of the arrays are known."""
-    parts = [text.encode()]
+    found = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        parts += (f"{name} {array.dtype.str} {array.shape}".encode(), contents[name])
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data if array.size else b"")
+    return found.hexdigest()
 
 
 def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -520,7 +516,7 @@ def learner_class(name: Any, path: str | Path) -> Any:
 # -- the state of a learner ------------------------------------------------------------------------
 
 
-class SavedState(Parameters):
+class SavedState(Declared):
     """The part of a learner that saves its fitted state and restores it from an untrusted file."""
 
     def save(self, path: str | Path) -> None:
@@ -571,7 +567,10 @@ class SavedState(Parameters):
         outputs = self._restore_outputs(state)
         self._check_sizes(columns, outputs, state["model"])
         if settled:
-            self._bandwidth = _checked_bandwidth(state["bandwidth"])
+            bandwidth = state["bandwidth"]
+            good = isinstance(bandwidth, float) and 0.0 < bandwidth < float("inf")
+            require(good, "bandwidth is not a positive number")
+            self._bandwidth = bandwidth
         with limited:
             self._model = self._new_model(columns, outputs)
             self._model.restore(state["model"])
@@ -625,12 +624,6 @@ class SavedState(Parameters):
     def _trial_options(self, rows: int) -> dict[str, Any]:
         """Return what `partial_fit` needs beside rows and targets."""
         return {}
-
-
-def _checked_bandwidth(value: Any) -> float:
-    good = isinstance(value, float) and 0.0 < value < float("inf")
-    require(good, "bandwidth is not a positive number")
-    return float(value)
 
 
 class _TriedOut(Exception):

@@ -6,7 +6,9 @@ a row; everything else passes through it. Errors name the argument, the row and 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import Field, dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +16,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import validate_data
 
+from pronk.core.arrays import Array
 from pronk.core.checks import check_finite, without_label
 from pronk.core.state import LARGEST_TARGET
-
-Array = NDArray[np.float64]
 
 #: A weight of this size times a squared target stays far below the largest number of a state.
 LARGEST_WEIGHT = 1e10
@@ -218,6 +219,11 @@ def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
 # that a release of scikit-learn that moves them changes one file.
 __all__ = ["Interval", "InvalidParameterError", "Parameters", "StrOptions"]
 
+#: Constraints of numbers, and of whole numbers from 1 on.
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+COUNT = Interval(Integral, 1, None, closed="left")
+
 #: Immutable types; a parameter of another type is checked every time.
 _IMMUTABLE = {int, float, bool, str, type(None)}
 #: Valid settings of all learners in this process, and how many are cached.
@@ -253,3 +259,34 @@ class Parameters(BaseEstimator):
         super()._validate_params()
         if cacheable and len(_VALID) < _MOST_VALID:
             _VALID.add(setting)
+
+
+def parameter(*allowed: Any, default: Any, kw_only: bool = True) -> Any:
+    """Declare a parameter in the body of a `Declared` class: its constraints, and its default.
+
+    A subclass that only has another default writes ``name: type = default``.
+    """
+    return field(default=default, kw_only=kw_only, metadata={"allowed": [*allowed]})
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter, field))
+class Declared(Parameters):
+    """An estimator whose annotated attributes are its parameters: the constructor stores them.
+
+    What else is annotated is ``ClassVar`` or ``field(init=False)``. A class may also write its own
+    constructor.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Those of the bases, of the class by itself, and of the parameters that it declares.
+        table: dict[str, list[Any]] = {}
+        for base in reversed(cls.__mro__):
+            table |= vars(base).get("_parameter_constraints", {})
+        for name, value in vars(cls).items():
+            if isinstance(value, Field) and "allowed" in value.metadata:
+                table[name] = value.metadata["allowed"]
+        cls._parameter_constraints = table
+        dataclass(eq=False, repr=False, kw_only=True)(cls)

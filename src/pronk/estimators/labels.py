@@ -27,12 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from pronk.core.arrays import Array
 from pronk.core.checks import NO_LABEL, without_gaps, without_label
 from pronk.core.state import require
 from pronk.estimators.inputs import check_given, check_length
-
-Array = NDArray[np.float64]
-
 
 Rows = NDArray[np.int64]
 
@@ -83,7 +81,7 @@ class Labels:
     @property
     def outputs(self) -> int:
         """Ones, and the outputs of the classes."""
-        return self.ones + _class_outputs(len(self.classes))
+        return self.ones + len(_with_output(self.classes))
 
     def receive(
         self, y: Any, n: int, limit: int = MAX_CLASSES, places: Rows | None = None
@@ -340,9 +338,6 @@ class MulticlassLabels(Labels):
     earlier rows as negative for the new class; here there is no such rest.)
     """
 
-    def __init__(self, classes: Any = None, *, linear: bool = False) -> None:
-        super().__init__(classes, linear=False)
-
     @property
     def ones(self) -> int:
         return 0
@@ -447,11 +442,6 @@ def _checked_classes(value: Any) -> NDArray[Any]:
     exact = classes.dtype.kind != "f" or np.abs(classes).max() <= LARGEST_EXACT
     require(exact, "labels/classes are larger than a label may be")
     return classes
-
-
-def _class_outputs(classes: int) -> int:
-    """Return the number of outputs of a number of classes."""
-    return 0 if classes < 2 else 1 if classes == 2 else classes
 
 
 def _with_output(classes: NDArray[Any]) -> NDArray[Any]:

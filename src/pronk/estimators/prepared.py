@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.aggregate.calibration import ends_of, requested_levels
 from pronk.columns.dates import DATES
 from pronk.columns.frames import Layout, count_rows, layout_of, whole
-from pronk.columns.model import Columns, Options, one_vector, table_of_dict
+from pronk.columns.model import Columns, Options
+from pronk.core.arrays import Array
 from pronk.core.checks import labelled_runs, without_gaps
 from pronk.core.state import require
 from pronk.estimators import files
@@ -30,7 +32,7 @@ from pronk.estimators.calls import all_or_nothing, own_lock
 from pronk.estimators.estimator import as_html
 from pronk.estimators.families import TimedLearner
 from pronk.estimators.inputs import (
-    Parameters,
+    Declared,
     check_given,
     check_length,
     check_targets,
@@ -38,11 +40,10 @@ from pronk.estimators.inputs import (
     missing_labels,
     with_times,
 )
-from pronk.estimators.quantiles import check_has_quantiles
+from pronk.estimators.quantiles import QuantileRegressor, check_has_quantiles
+from pronk.estimators.rows import WithColumns, predicted_as_next
 from pronk.estimators.targets import ScaledTargets, joined, scales_targets
 from pronk.estimators.waiting import Kept, Line
-
-Array = NDArray[np.float64]
 
 
 def has(name: str) -> Callable[[Any], bool]:
@@ -119,38 +120,12 @@ class LearnerCall:
 
     def predicted(self, X: Array, outputs: tuple[int, ...], options: dict[str, Any]) -> Any:
         """Predict rows without learning, in the form that `learn` returns."""
-        if hasattr(self.learner, "decision_function"):
-            return self._predicted_labels(X, options.get("output", "label"))
         levels = requested_levels(options.get("interval"), options.get("quantiles"))
-        if not self.learner.__sklearn_is_fitted__():
-            values = np.zeros((len(X), *outputs))
-            if levels is None:
-                return values
-            return values, np.full((*values.shape, len(levels)), np.nan)
-        answer = self.learner.predict(X, **self._next)
-        if levels is not None:
-            answer = answer, self.learner.predict_quantiles(X, levels, **self._next)
-        return answer if self._targets is None else self._targets.answer_in_unit_of_y(answer)
-
-    @property
-    def _next(self) -> dict[str, bool]:
-        """The option of `predict` for rows of a stream that have no label."""
-        return {"ahead": False} if self._looks_ahead else {}
-
-    @property
-    def _looks_ahead(self) -> bool:
-        """Whether `predict` has the parameter ``ahead``."""
-        return bool(getattr(self.learner, "_looks_ahead", False))
-
-    def _predicted_labels(self, X: Array, output: str) -> Any:
-        known = self.learner.__sklearn_is_fitted__()
-        named = self.learner.predict(X, **self._next) if known else np.full(len(X), None)
-        if output == "label":
-            return named
-        shares = np.empty((len(X), 0))
-        if known:
-            shares = self.learner.predict_proba(X, **self._next)
-        return shares if output == "probability" else (named, shares)
+        output = options.get("output", "label")
+        answer = predicted_as_next(self.learner, X, levels, output, outputs)
+        if self._targets is None or not self.learner.__sklearn_is_fitted__():
+            return answer
+        return self._targets.answer_in_unit_of_y(answer)
 
     def _classes(self) -> NDArray[Any]:
         fitted = hasattr(self.learner, "decision_function") and self.learner.__sklearn_is_fitted__()
@@ -179,7 +154,7 @@ HELD = (
 )
 
 
-class Prepared(Parameters):
+class Prepared(WithColumns, Declared):
     """Learn from tables with text, categories, dates, times, missing values and any scale.
 
     The first rows decide the kinds of the columns; later columns are matched by name. Every column
@@ -233,26 +208,14 @@ class Prepared(Parameters):
     mean absolute error 0.0
     """
 
-    def __init__(
-        self,
-        learner: Any,
-        *,
-        scale: str = "auto",
-        missing: str = "mean",
-        categorical: str | Sequence[str | int] = "auto",
-        encoding: str = "onehot",
-        slots: int = 32,
-        dates: str = "auto",
-        scale_target: str = "auto",
-    ) -> None:
-        self.learner = learner
-        self.scale = scale
-        self.missing = missing
-        self.categorical = categorical
-        self.encoding = encoding
-        self.slots = slots
-        self.dates = dates
-        self.scale_target = scale_target
+    learner: Any = field(kw_only=False)
+    scale: str = "auto"
+    missing: str = "mean"
+    categorical: str | Sequence[str | int] = "auto"
+    encoding: str = "onehot"
+    slots: int = 32
+    dates: str = "auto"
+    scale_target: str = "auto"
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -306,33 +269,21 @@ class Prepared(Parameters):
             self._begin(layout_of(X, self.categorical, self.dates))
         return self._columns.encode(X)
 
-    def with_columns(
-        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
-    ) -> Self:
-        """Declare the columns before rows come as arrays of numbers.
-
-        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
-        dates with the year last are read; `FileStream` has both.
-        """
-        self._begin(Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders)))
-        return self
-
     def _begin(self, layout: Layout) -> None:
         if self.dates not in DATES:
             raise ValueError(f"dates must be one of {', '.join(DATES)}; got {self.dates!r}")
-        options = Options(self._scale, self.missing, self.slots, self.encoding)
-        self._columns = Columns(layout, options)
+        options = Options(self.scaling_, self.missing, self.slots, self.encoding)
+        self._set_columns(Columns(layout, options))
         self.learner_ = clone(self.learner)
         scaled = scales_targets(self.learner, self.scale_target)
         self._targets = ScaledTargets(self.learner, self.learner_) if scaled else None
-        self.n_features_in_ = len(layout.kinds)
-        if layout.names is not None:
-            self.feature_names_in_ = np.array(layout.names, dtype=object)
 
     @property
     def scaling_(self) -> str:
         """Return the scaling of the numbers."""
-        return self._scale
+        if self.scale != "auto":
+            return self.scale
+        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
     @property
     def kinds_(self) -> list[str]:
@@ -350,11 +301,6 @@ class Prepared(Parameters):
         return self._columns.with_names(self.learner_.changes_)
 
     @property
-    def layout_(self) -> Layout:
-        """Names and kinds of the columns, and how their dates are read."""
-        return self._columns.layout
-
-    @property
     def orders_(self) -> list[str]:
         """Return how dates with the year last are read in each column; see ``dates``."""
         return list(self._columns.layout.orders)
@@ -363,12 +309,6 @@ class Prepared(Parameters):
     def target_scaled_(self) -> bool:
         """Return whether the learner gets (y - mean) / deviation."""
         return self._targets is not None
-
-    @property
-    def _scale(self) -> str:
-        if self.scale != "auto":
-            return self.scale
-        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
     def _learn(
         self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool,
@@ -419,7 +359,7 @@ class Prepared(Parameters):
         call = LearnerCall(self.learner, clone(self.learner), None)
         width = 1
         if self.__sklearn_is_fitted__():
-            self._rows(X)  # checks the columns
+            self._columns.encode(X)  # checks the columns
             call.learner, width = self.learner_, self.learner_.n_features_in_
         return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
 
@@ -427,7 +367,7 @@ class Prepared(Parameters):
         self, X: Any, y: Any, options: dict[str, Any], predicts: bool,
         lines: Sequence[Line] | None = None,
     ) -> Any:  # fmt: skip
-        rows = self._rows(X)
+        rows = self._columns.encode(X)
         weights = check_weights(options.get("sample_weight"), len(rows))
         missing = missing_labels(y, len(rows))
         counted = weights if weights is None or weights.ndim == 1 else weights[:, 0]
@@ -493,20 +433,9 @@ class Prepared(Parameters):
         """Learn rows in order, with what was kept of their predictions; return the predictions."""
         return self._learn(X, y, options, predicts=True, lines=lines)
 
-    def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; before the first label 0, or None for a label."""
-        if not self.__sklearn_is_fitted__():
-            return None if self._classifies else 0.0
-        found: Any = self.predict(self._one(x))[0]
-        return found if self._classifies or np.ndim(found) else float(found)
-
-    @available_if(has("predict_interval"))
-    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> Any:
-        """Return the interval of the next row, in the unit of y; NaN before two rows."""
-        if not self.__sklearn_is_fitted__():
-            return float("nan"), float("nan")
-        found = self.predict_interval(self._one(x), coverage)[0]
-        return found if found.ndim == 2 else tuple(found.tolist())
+    predict_interval_one = available_if(has("predict_interval"))(
+        QuantileRegressor.predict_interval_one
+    )
 
     @available_if(has("predict_proba"))
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
@@ -515,14 +444,6 @@ class Prepared(Parameters):
             return {}
         shares = self.predict_proba(self._one(x))[0]
         return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
-
-    def _one(self, x: Any) -> Any:
-        """Convert one row, a dict or a vector, to rows."""
-        if isinstance(x, Mapping):
-            if "_columns" in self.__dict__:
-                return self._columns.layout.row(x)
-            return table_of_dict(x)
-        return one_vector(x)
 
     def transform(self, X: Any) -> Array:
         """Return the rows as the learner would see them next; changes nothing."""
@@ -535,7 +456,7 @@ class Prepared(Parameters):
         return np.array(self._columns.names_out(), dtype=object)
 
     def _transformed(self, X: Any) -> Array:
-        rows = self._rows(X)
+        rows = self._columns.encode(X)
         return self._peek(rows)[1] if len(rows) == 1 else self._columns.transform(rows)
 
     def _peek(self, row: Array) -> tuple[Columns, Array]:
@@ -550,9 +471,6 @@ class Prepared(Parameters):
         after, prepared = self._columns.learned(row)
         self._last_row = self._columns, key, after, prepared
         return after, prepared
-
-    def _rows(self, X: Any) -> Array:
-        return self._columns.encode(X)
 
     # -- as an estimator of scikit-learn ---------------------------------------------------------
 
@@ -599,15 +517,8 @@ class Prepared(Parameters):
         tags.input_tags.sparse = True
         return tags
 
-    def _repr_html_inner(self) -> str:
-        """Return what was learned, for a notebook; before that scikit-learn's diagram."""
-        if not self.__sklearn_is_fitted__():
-            diagram: str = super()._repr_html_inner()
-            return diagram
+    def _as_html(self) -> str:
         return as_html(self.learner_, self._summary())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
 
     def _summary(self) -> dict[str, str]:
         """Return the columns and their preparation, for a notebook."""

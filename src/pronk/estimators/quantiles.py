@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pronk.aggregate.calibration import check_levels, ends_of
-
-Array = NDArray[np.float64]
+from pronk.core.arrays import Array
 
 
 def check_has_quantiles(learner: Any, options: Mapping[str, Any]) -> None:

@@ -18,8 +18,8 @@ Each algorithm is described in its own file of `pronk.estimators.algorithms`, by
 
     classes      its public classes, the regressor first
     names        short names, each with use (when to choose it), time and memory per row, bounded
-                 (whether these are) and, where needed, tasks, params (the paper's values), paper
-    paper        the paper of all its names
+                 (whether these are), paper and, where needed, tasks, params (the paper's values)
+    time, ..     what all its names have in common, or those that do not say otherwise
     place        its position in lists
     bounds       functions of `pronk.regret` with its bound; or guarantee, a text; or guaranteed_by,
                  a module whose docstring states the guarantee
@@ -36,6 +36,8 @@ import pkgutil
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+from pronk._hints import did_you_mean
 
 PACKAGE = "pronk.estimators.algorithms"
 #: The algorithm where none is named. It scales its columns itself.
@@ -95,18 +97,27 @@ def _entry(info: pkgutil.ModuleInfo) -> dict[str, Any]:
     raise ImportError(f"{name} has no ENTRY, which describes the algorithm (see CONTRIBUTING)")
 
 
+def algorithms() -> dict[str, Algorithm]:
+    """Return all algorithms by name, with paper, time and memory per row, and whether bounded.
+
+    >>> import pronk
+    >>> print(pronk.algorithms()["pkawv-taylor"].memory)
+    r^2
+    """
+    return dict(_algorithms())
+
+
 @lru_cache(maxsize=1)
-def all_algorithms() -> dict[str, Algorithm]:
-    """Return every algorithm by its short name."""
+def _algorithms() -> dict[str, Algorithm]:
     found = {}
     for module, entry in entries().items():
         classes = tuple(entry["classes"])
         tasks = sorted({task_of(name) for name in classes}, reverse=True)
-        for name, facts in entry["names"].items():
+        for name, own in entry["names"].items():
+            facts = {"paper": "", "tasks": tasks, "params": {}, **entry, **own}
             found[name] = Algorithm(
-                name, facts["use"], facts.get("paper", entry.get("paper", "")), facts["time"],
-                facts["memory"], facts["bounded"], module, classes,
-                tuple(facts.get("tasks", tasks)), facts.get("params", {}),
+                name, facts["use"], facts["paper"], facts["time"], facts["memory"],
+                facts["bounded"], module, classes, tuple(facts["tasks"]), facts["params"],
             )  # fmt: skip
     return found
 
@@ -134,16 +145,6 @@ RESTART_STEPS, PA_STEPS = {"alpha": 10.0}, {"C": 0.3}
 PER_KEY: dict[str, dict[str, Any]] = {DEFAULT_ALGORITHM: {"budget": 32, "experts": "few"}}
 
 
-def algorithms() -> dict[str, Algorithm]:
-    """Return all algorithms by name, with paper, time and memory per row, and whether bounded.
-
-    >>> import pronk
-    >>> print(pronk.algorithms()["pkawv-taylor"].memory)
-    r^2
-    """
-    return dict(all_algorithms())
-
-
 #: Names of the bandwidth among the parameters of a learner.
 _BANDWIDTHS = ("bandwidth", "kernel__bandwidth")
 #: Other names that `find` and `make` accept.
@@ -153,11 +154,9 @@ ALIASES = {"default": DEFAULT_ALGORITHM}
 def find(name: str) -> Algorithm:
     """Return the algorithm of that name, or raise a ValueError that suggests the nearest one."""
     name = ALIASES.get(name, name)
-    registered = all_algorithms()
+    registered = _algorithms()
     if name in registered:
         return registered[name]
-    from pronk.core.checks import did_you_mean  # help and lists need no arithmetic
-
     hint = did_you_mean(name, registered, otherwise=f"; known: {', '.join(registered)}")
     raise ValueError(f"algorithm {name!r} is not known{hint}")
 
@@ -204,8 +203,6 @@ def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
     accepted = learner.get_params()
     for key in given:
         if key not in accepted and f"kernel__{key}" not in accepted:
-            from pronk.core.checks import did_you_mean
-
             hint = did_you_mean(key, accepted, otherwise=f"; it has {', '.join(sorted(accepted))}")
             if key == "class_weight":
                 hint = (
@@ -237,18 +234,13 @@ def _defaults(learner: Any, algorithm: Algorithm, given: dict[str, Any]) -> dict
     if (
         fixed.isdisjoint(_BANDWIDTHS)
         and "kernel__bandwidth" in learner.get_params()
-        and not _scales_itself(learner)
+        and not getattr(learner, "_scales_itself", False)
     ):
         chosen["kernel__bandwidth"] = "auto"
     budget = _budget(learner)
     if budget is not None and "budget" not in fixed:
         chosen["budget"] = budget
     return {**chosen, **{key: value for key, value in _steps(learner).items() if key not in fixed}}
-
-
-def _scales_itself(learner: Any) -> bool:
-    """Return whether a learner chooses scales and bandwidths by itself."""
-    return getattr(learner, "_scales_itself", False)
 
 
 def _budget(learner: Any) -> int | None:

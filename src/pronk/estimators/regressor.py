@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from pronk.columns.frames import count_rows
+from pronk.core.arrays import Array
 from pronk.core.state import MOST, checked_count, require
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
@@ -20,13 +20,12 @@ from pronk.estimators.inputs import (
     with_times,
 )
 
-Array = NDArray[np.float64]
-
 
 class OnlineRegressor(RegressorMixin, OnlineLearner):
     """A learner of real numbers; several outputs where y has several columns."""
 
     _several_outputs: ClassVar[bool] = True
+    _fits_few_rows_poorly: ClassVar[bool] = False
 
     @rolled_back
     def predict_then_learn(
@@ -78,21 +77,6 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         P = self._predict(X)
         return P[:, 0] if self._flat else P
 
-    def predict_one(self, x: Any) -> Any:
-        """Predict the next row, a dict or a vector; 0 before the first row is learned.
-
-        With several outputs the prediction is an array.
-        """
-        if not self.__sklearn_is_fitted__():
-            return 0.0
-        found = self.predict(self._one(x))[0]
-        return found if np.ndim(found) else float(found)
-
-    def _reset(self) -> None:
-        super()._reset()
-        for name in ("_flat", "_outputs"):
-            self.__dict__.pop(name, None)
-
     def _gather_state(self) -> dict[str, Any]:
         return {**super()._gather_state(), "flat": self._flat, "outputs": self._outputs}
 
@@ -112,4 +96,5 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self._several_outputs
         tags.target_tags.single_output = True
+        tags.regressor_tags.poor_score = self._fits_few_rows_poorly
         return tags

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from pronk.core.arrays import Array
 from pronk.core.first_rows import Block, FirstRows, checked_targets
 from pronk.core.state import LARGEST_TARGET, require
 from pronk.estimators.inputs import TimedWeights, check_targets, check_weights
-
-Array = NDArray[np.float64]
 
 #: Values of the parameter ``scale_target``.
 TARGETS = ("auto", "standard", "none")

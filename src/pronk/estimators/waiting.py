@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.late import Header, Record, RecordedRows
-from pronk.core.linalg import Array
+from pronk.core.arrays import Array
 from pronk.core.state import LARGEST, require
 from pronk.estimators.labels import Labels
 

@@ -21,18 +21,15 @@ COLT 2020 (here on kernel features).
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.families import SPACE, fixed_embedding, growing_dictionary, rule_of
-from pronk.estimators.inputs import Interval
+from pronk.estimators.families import SpaceLearner, fixed_embedding, growing_dictionary
+from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, parameter
 from pronk.newton.engine import AIOLI
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, NewtonBank
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 35,
     "classes": ["AIOLIClassifier"],
@@ -49,7 +46,7 @@ ENTRY = {
 }
 
 
-class AIOLIClassifier(OnlineClassifier):
+class AIOLIClassifier(SpaceLearner, OnlineClassifier):
     """AIOLI: logistic regression on kernel features, with probabilities of its own.
 
     Labels other than -1 and 1 or False and True cost a second matrix A while a third class is
@@ -87,52 +84,11 @@ class AIOLIClassifier(OnlineClassifier):
     #: The loss is always this one, so the classifier has probabilities.
     loss: ClassVar[str] = "logistic"
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "radius": [Interval(Real, 0, None, closed="left")],
-        **SPACE,
-    }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        radius: float = 2.0,
-        features: str = "nystrom",
-        degree: int = 2,
-        n_features: int = 100,
-        gamma: float = 1.0,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        dictionary: Any = None,
-        budget: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.radius = radius
-        self.features = features
-        self.degree = degree
-        self.n_features = n_features
-        self.gamma = gamma
-        self.epsilon = epsilon
-        self.beta = beta
-        self.dictionary = dictionary
-        self.budget = budget
-        self.random_state = random_state
-
-    @property
-    def _dictionary_grows(self) -> bool:
-        return rule_of(self) is not None
-
-    def _accepts_weights(self) -> bool:
-        return True
-
-    @property
-    def _theorem(self) -> str | None:
-        return "aioli"
+    alpha: float = parameter(POSITIVE, default=1.0)
+    radius: float = parameter(NOT_NEGATIVE, default=2.0)
+    _weighted = True
+    _covered_by = "aioli"
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel, rule = get_kernel(self.kernel), AIOLI(float(self.radius))

@@ -18,22 +18,14 @@ Reference: Le, Nguyen, Nguyen, Phung, "Dual space gradient descent for online le
 
 from __future__ import annotations
 
-from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
-
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
-from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import MulticlassClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, with_defaults, with_losses
-from pronk.estimators.inputs import Interval
+from pronk.estimators.families import DualLearner
+from pronk.estimators.inputs import COUNT, POSITIVE, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_sgd import DualSGD
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 70,
     "classes": ["DualSGDRegressor", "DualSGDClassifier"],
@@ -52,36 +44,15 @@ independently, up to a gap that the random features leave and that shrinks with 
 }
 
 
-class _DualSGD(FirstOrder):
+class _DualSGD(DualLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "budget": [Interval(Integral, 1, None, closed="left")],
-        "merge": [Interval(Integral, 1, None, closed="left")],
-    }
-    _step_parameter: ClassVar[str] = "alpha"
+    _step_parameter = "alpha"
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 0.3,
-        n_features: int = 200,
-        budget: int = 100,
-        merge: int = 1,
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.n_features = n_features
-        self.budget = budget
-        self.merge = merge
-        self.loss = loss
-        self.random_state = random_state
+    alpha: float = parameter(POSITIVE, default=0.3)
+    n_features: int = parameter(COUNT, default=200)
+    budget: int = parameter(COUNT, default=100)
+    merge: int = parameter(COUNT, default=1)
 
     def _make_engine(self, columns: int, outputs: int = 1) -> DualSGD:
         kernel = get_kernel(self.kernel)
@@ -128,15 +99,7 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
     mean squared error 0.0056, 100 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "regression")
 
-    def _make_model(self, columns: int, outputs: int) -> DualSGD | OneVsRest:
-        if outputs == 1:
-            return self._make_engine(columns)
-        return OneVsRest(partial(self._make_engine, columns), outputs)
-
-
-@with_defaults(alpha=1e-4, loss="hinge")
 class DualSGDClassifier(_DualSGD, MulticlassClassifier):
     """DualSGD on labels; three or more classes by the margin s_y - max s_c (Crammer, Singer).
 
@@ -161,7 +124,5 @@ class DualSGDClassifier(_DualSGD, MulticlassClassifier):
     error 0.097
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "classification")
-
-    def _make_model(self, columns: int, outputs: int) -> DualSGD:
-        return self._make_engine(columns, outputs)
+    alpha: float = 1e-4
+    loss: str = "hinge"

@@ -28,23 +28,24 @@ number of terms by a covering number.
 from __future__ import annotations
 
 import math
-from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
 
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.core.losses import Loss, get_loss
-from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import MulticlassClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, with_defaults, with_losses
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.families import DualLearner
+from pronk.estimators.inputs import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Interval,
+    StrOptions,
+    parameter,
+)
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_svrg import AlwaysMove, Coverage, DualSVRG, FirstPoints, Oracle
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 80,
     "classes": ["DualSVRGRegressor", "DualSVRGClassifier"],
@@ -80,50 +81,18 @@ b = 1/2. With its own eta and n = 100 this needs alpha >= 3.6, more than in its 
 }
 
 
-class _DualSVRG(FirstOrder):
+class _DualSVRG(DualLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "eta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "oracle": [StrOptions({"coverage", "budget", "always-move"})],
-        "budget": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Real, 0, None, closed="both")],  # infinity is a radius
-        "memory": [Interval(Integral, 1, None, closed="left")],
-        "period": [Interval(Integral, 1, None, closed="left")],
-        "tau": [Interval(Real, 0, None, closed="neither")],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1e-4,
-        eta: float | str = "auto",
-        n_features: int = 200,
-        oracle: str = "budget",
-        budget: int = 100,
-        radius: float = 1.0,
-        memory: int = 100,
-        period: int = 100,
-        loss: str = "squared",
-        tau: float = 0.5,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.n_features = n_features
-        self.oracle = oracle
-        self.budget = budget
-        self.radius = radius
-        self.memory = memory
-        self.period = period
-        self.loss = loss
-        self.tau = tau
-        self.random_state = random_state
+    alpha: float = parameter(NOT_NEGATIVE, default=1e-4)
+    eta: float | str = parameter(StrOptions({"auto"}), POSITIVE, default="auto")
+    n_features: int = parameter(COUNT, default=200)
+    oracle: str = parameter(StrOptions({"coverage", "budget", "always-move"}), default="budget")
+    budget: int = parameter(COUNT, default=100)
+    radius: float = parameter(Interval(Real, 0, None, closed="both"), default=1.0)  # or infinity
+    memory: int = parameter(COUNT, default=100)
+    period: int = parameter(COUNT, default=100)
+    tau: float = parameter(POSITIVE, default=0.5)
 
     def _get_loss(self) -> Loss:
         return get_loss(self.loss, tau=self.tau)
@@ -195,15 +164,7 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
     mean squared error 0.0039, 100 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSVRG, "regression")
 
-    def _make_model(self, columns: int, outputs: int) -> DualSVRG | OneVsRest:
-        if outputs == 1:
-            return self._make_engine(columns)
-        return OneVsRest(partial(self._make_engine, columns), outputs)
-
-
-@with_defaults(loss="smooth_hinge")
 class DualSVRGClassifier(_DualSVRG, MulticlassClassifier):
     """DualSVRG on labels; three or more classes by the margin s_y - max s_c (Crammer, Singer).
 
@@ -234,9 +195,4 @@ class DualSVRGClassifier(_DualSVRG, MulticlassClassifier):
     error 0.122, 32 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        _DualSVRG, "classification"
-    )
-
-    def _make_model(self, columns: int, outputs: int) -> DualSVRG:
-        return self._make_engine(columns, outputs)
+    loss: str = "smooth_hinge"

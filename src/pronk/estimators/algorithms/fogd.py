@@ -18,20 +18,14 @@ random features", NeurIPS 2016.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
-
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, with_defaults, with_losses
-from pronk.estimators.inputs import Interval
+from pronk.estimators.families import FirstOrder
+from pronk.estimators.inputs import COUNT, POSITIVE, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.gradient import Gradient
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 90,
     "classes": ["FOGDRegressor", "FOGDClassifier"],
@@ -57,32 +51,10 @@ the kernel by O(1/sqrt(L)), with high probability on a bounded region.""",
 class _FOGD(FirstOrder):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "eta": [Interval(Real, 0, None, closed="neither")],
-        "orthogonal": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        n_features: int = 200,
-        eta: float = 0.1,
-        loss: str = "squared",
-        orthogonal: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.eta = eta
-        self.loss = loss
-        self.orthogonal = orthogonal
-        self.random_state = random_state
-
-    def _accepts_weights(self) -> bool:
-        return True
+    n_features: int = parameter(COUNT, default=200)
+    eta: float = parameter(POSITIVE, default=0.1)
+    orthogonal: bool = parameter("boolean", default=False)
+    _weighted = True
 
     def _make_model(self, columns: int, outputs: int) -> Gradient:
         embedding = Fourier(
@@ -124,10 +96,7 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
     mean squared error 0.0028
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_FOGD, "regression")
 
-
-@with_defaults(eta=0.5, loss="hinge")
 class FOGDClassifier(_FOGD, OnlineClassifier):
     """FOGD on labels coded +-1; three or more classes are learned one-vs-rest.
 
@@ -149,5 +118,5 @@ class FOGDClassifier(_FOGD, OnlineClassifier):
     error 0.083
     """
 
-    _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_FOGD, "classification")
+    eta: float = 0.5
+    loss: str = "hinge"

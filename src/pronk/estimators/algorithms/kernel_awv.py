@@ -15,43 +15,32 @@ scale problems", NeurIPS 2019, Eq. 3 (PKAWV with the full space).
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar
-
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import (
-    DISCOUNT,
     ForgettingLearner,
     PosteriorRegressor,
     discount_of,
     half_life_seconds,
 )
-from pronk.estimators.inputs import Interval
 from pronk.newton.discounted import DiscountedSpan
 from pronk.newton.exact import ExactSpan
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 20,
     "classes": ["KernelAWVRegressor", "KernelAWVClassifier"],
     "bounds": ["kernel_awv_bound"],
+    "time": "t^2 + t d",
+    "memory": "t^2 + t d",
+    "bounded": False,
     "names": {
         "kernel-awv": {
             "use": "small streams, with a regret bound",
             "paper": "Jezequel, Gaillard, Rudi 2019 (PKAWV)",
-            "time": "t^2 + t d",
-            "memory": "t^2 + t d",
-            "bounded": False,
         },
         "kernel-ridge": {
             "use": "small streams; the classical baseline",
             "paper": "Zhdanov, Kalnishkan 2010; Jezequel, Gaillard, Rudi 2019 (PKAWV)",
-            "time": "t^2 + t d",
-            "memory": "t^2 + t d",
-            "bounded": False,
             "params": {"anticipate": False},
         },
     },
@@ -60,33 +49,6 @@ ENTRY = {
 
 class _KernelAWV(ForgettingLearner):
     """Parameters and engine of the regressor and the classifier."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "anticipate": ["boolean"],
-        **DISCOUNT,
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        anticipate: bool = True,
-        discount: float = 1.0,
-        half_life: float | str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.anticipate = anticipate
-        self.discount = discount
-        self.half_life = half_life
-        self.random_state = random_state
-
-    def _accepts_weights(self) -> bool:
-        return True
 
     @property
     def _theorem(self) -> str | None:

@@ -25,22 +25,15 @@ for large-scale SVM training", JMLR 13, 2012, Algorithm 1 with removal and mergi
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 from pronk.core.kernels import get_kernel
-from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, with_defaults, with_losses
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.families import ExpansionLearner, FirstOrder
+from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Descent
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 120,
     "classes": ["KernelOGDRegressor", "KernelOGDClassifier"],
@@ -55,6 +48,9 @@ the sum of alpha/2 |f_t|^2 + l(f_t(x_t), y_t) exceeds that of any fixed f by at 
     G^2 (1 + log T)/(2 alpha),    G the largest |alpha f_t + l'_t k(x_t, .)|.
 
 Dropping and merging add their errors, which the references bound.""",
+    "time": "B d",
+    "memory": "B d",
+    "bounded": True,
     "names": {
         "ogd": {
             "use": "any convex loss; the baseline of gradient methods",
@@ -66,27 +62,18 @@ Dropping and merging add their errors, which the references bound.""",
         "bogd": {
             "use": "labels, any convex loss; a budget, by random removal",
             "paper": "Zhao, Wang, Wu, Jin, Hoi 2012 (BOGD)",
-            "time": "B d",
-            "memory": "B d",
-            "bounded": True,
             "tasks": ["classification"],
             "params": {"alpha": 0.001, "budget": 100, "maintenance": "random"},
         },
         "bsgd-r": {
             "use": "labels; an SVM on a budget, by removal",
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
-            "time": "B d",
-            "memory": "B d",
-            "bounded": True,
             "tasks": ["classification"],
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "smallest"},
         },
         "bsgd-m": {
             "use": "labels; an SVM on a budget, by merging",
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
-            "time": "B d",
-            "memory": "B d",
-            "bounded": True,
             "tasks": ["classification"],
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "merge"},
         },
@@ -94,51 +81,19 @@ Dropping and merging add their errors, which the references bound.""",
 }
 
 
-class _KernelOGD(FirstOrder):
+class _KernelOGD(ExpansionLearner, FirstOrder):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"pegasos"})],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
-    }
+    eta: Any = parameter(POSITIVE, StrOptions({"pegasos"}), default=0.2)
+    alpha: float = parameter(NOT_NEGATIVE, default=0.0)
+    _weighted = True
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        eta: Any = 0.2,
-        alpha: float = 0.0,
-        loss: str = "squared",
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.eta = eta
-        self.alpha = alpha
-        self.loss = loss
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
-
-    def _accepts_weights(self) -> bool:
-        return True
-
-    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel = get_kernel(self.kernel)
-        check_budget(self.budget, self.maintenance)
+    def _update(self) -> Descent:
         if self.eta == "pegasos" and self.alpha == 0:
             raise ValueError("eta='pegasos' is 1 / (alpha t) and needs alpha > 0")
         if self.eta != "pegasos" and self.eta * self.alpha > 1:
             raise ValueError(f"eta * alpha must be at most 1, got {self.eta} * {self.alpha}")
-        if self.maintenance == "merge" and kernel.rate is None:
-            raise ValueError("kernel must be gaussian for maintenance='merge'")
-        update = Descent(self._get_loss(), self.eta, self.alpha)
-        budget = Budget(self.maintenance, self.budget)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+        return Descent(self._get_loss(), self.eta, self.alpha)
 
     def _steps_are_safe(self) -> bool:
         # 2 eta k(x, x) <= 2: no step increases the distance to the label
@@ -176,10 +131,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     mean squared error 0.0034
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_KernelOGD, "regression")
 
-
-@with_defaults(eta=0.5, loss="hinge")
 class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     """Kernel online gradient descent on labels coded +-1; several classes are learned one-vs-rest.
 
@@ -204,7 +156,5 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     error 0.047, 50 support vectors
     """
 
-    _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
-        _KernelOGD, "classification"
-    )
+    eta: Any = 0.5
+    loss: str = "hinge"

@@ -25,75 +25,47 @@ budget; its bounds are for learners without one.
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
 
-from pronk.core.kernels import get_kernel
 from pronk.core.losses import Loss, get_loss
-from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.families import ExpansionLearner
+from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Passive
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 130,
     "classes": ["KernelPARegressor", "KernelPAClassifier"],
     "paper": "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006 (PA)",
     "bounds": ["pa_mistake_bound", "pa_squared_loss_bound"],
+    "time": "s d",
+    "memory": "s d",
+    "bounded": False,
     "names": {
         "pa-1": {
             "use": "the smallest step that corrects a row; noisy rows",
-            "time": "s d",
-            "memory": "s d",
-            "bounded": False,
             "params": {"variant": "pa-1"},
         },
         "pa-2": {
             "use": "as pa-1, with little noise",
-            "time": "s d",
-            "memory": "s d",
-            "bounded": False,
             "params": {"variant": "pa-2"},
         },
     },
 }
 
 
-class _KernelPA(OnlineLearner):
+class _KernelPA(ExpansionLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "variant": [StrOptions({"pa-1", "pa-2"})],
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
-    }
-    variant: str
-    C: float
-    budget: int | None
-    maintenance: Any
+    variant: str = parameter(StrOptions({"pa-1", "pa-2"}), default="pa-1")
+    C: float = parameter(POSITIVE, default=1.0)
+    _weighted = True
 
     def _loss(self) -> Loss:
         raise NotImplementedError
 
-    def _accepts_weights(self) -> bool:
-        return True
-
-    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel = get_kernel(self.kernel)
-        check_budget(self.budget, self.maintenance)
-        if self.maintenance == "merge" and kernel.rate is None:
-            raise ValueError("kernel must be gaussian for maintenance='merge'")
-        update = Passive(self._loss(), self.C, squared=self.variant == "pa-2")
-        budget = Budget(self.maintenance, self.budget)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+    def _update(self) -> Passive:
+        return Passive(self._loss(), self.C, squared=self.variant == "pa-2")
 
 
 class KernelPARegressor(_KernelPA, OnlineRegressor):
@@ -127,29 +99,7 @@ class KernelPARegressor(_KernelPA, OnlineRegressor):
     mean squared error 0.0034, 198 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_KernelPA._parameter_constraints,
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        variant: str = "pa-1",
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.variant = variant
-        self.C = C
-        self.epsilon = epsilon
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
+    epsilon: float = parameter(NOT_NEGATIVE, default=0.1)
 
     def _loss(self) -> Loss:
         return replace(get_loss("epsilon_insensitive"), parameter=float(self.epsilon))
@@ -171,25 +121,6 @@ class KernelPAClassifier(_KernelPA, OnlineClassifier):
     >>> print(f"error {np.mean(labels != y):.3f}, {learner.size_} support vectors")
     error 0.033, 50 support vectors
     """
-
-    _linear_in_targets: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        variant: str = "pa-1",
-        C: float = 1.0,
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.variant = variant
-        self.C = C
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
 
     def _loss(self) -> Loss:
         return get_loss("hinge")

@@ -18,20 +18,15 @@ gradient with clipping does not divide by zero).
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.families import (
-    OnlineNewtonClassifier,
-    OnlineNewtonLearner,
-    OnlineNewtonRegressor,
-    with_defaults,
-)
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.families import OnlineNewtonLearner
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.exact import KONS
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 40,
     "classes": ["KONSRegressor", "KONSClassifier"],
@@ -51,37 +46,14 @@ ENTRY = {
 class _KONS(OnlineNewtonLearner):
     """Engine of the regressor and the classifier."""
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.random_state = random_state
-
-    @property
-    def _theorem(self) -> str | None:
-        return "kons"
+    _covered_by = "kons"
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel, rule = get_kernel(self.kernel), self._rule()
-
-        def make() -> KONS:
-            return KONS(kernel, self.alpha, rule, columns)
-
+        make = partial(KONS, get_kernel(self.kernel), self.alpha, self._rule(), columns)
         return OneVsRest(make, outputs, same_points=True)
 
 
-class KONSRegressor(_KONS, OnlineNewtonRegressor):
+class KONSRegressor(_KONS, OnlineRegressor):
     """The online Newton step on numbers, exact in the span of all points.
 
     Parameters
@@ -112,8 +84,7 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
     """
 
 
-@with_defaults(loss="squared_hinge")
-class KONSClassifier(_KONS, OnlineNewtonClassifier):
+class KONSClassifier(_KONS, OnlineClassifier):
     """The online Newton step on labels, exact in the span of all points; one-vs-rest.
 
     Parameters are those of `KONSRegressor`, but ``loss`` is "squared_hinge" by default and an
@@ -129,3 +100,5 @@ class KONSClassifier(_KONS, OnlineNewtonClassifier):
     >>> print(f"error {np.mean(labels != y):.3f}")
     error 0.108
     """
+
+    loss: str = "squared_hinge"

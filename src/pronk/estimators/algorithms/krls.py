@@ -18,17 +18,11 @@ forecaster, `KernelAWVRegressor(anticipate=False)` here.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
-
 from pronk.core.kernels import get_kernel
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval
+from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.krls import KRLS
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 140,
     "classes": ["KRLSRegressor"],
@@ -73,27 +67,9 @@ class KRLSRegressor(OnlineRegressor):
     mean squared error 0.0015, 16 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "nu": [Interval(Real, 0, None, closed="left")],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        nu: float = 0.1,
-        budget: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.nu = nu
-        self.budget = budget
-        self.random_state = random_state
-
-    def _accepts_weights(self) -> bool:
-        return True
+    nu: float = parameter(NOT_NEGATIVE, default=0.1)
+    budget: int | None = parameter(COUNT, None, default=None)
+    _weighted = True
 
     @property
     def _dictionary_grows(self) -> bool:

@@ -20,20 +20,15 @@ Algorithm 4. The space changes when the budget is full, not at the next loss aft
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, with_defaults, with_losses
-from pronk.estimators.inputs import Interval
+from pronk.estimators.families import FirstOrder
+from pronk.estimators.inputs import COUNT, POSITIVE, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.gradient import NystromGradient
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 100,
     "classes": ["NOGDRegressor", "NOGDClassifier"],
@@ -59,32 +54,10 @@ The error of the space depends on the first points; the reference bounds it.""",
 class _NOGD(FirstOrder):
     """Parameters and engine of the regressor and the classifier."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "budget": [Interval(Integral, 1, None, closed="left")],
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "eta": [Interval(Real, 0, None, closed="neither")],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int = 100,
-        rank: int = 20,
-        eta: float = 0.1,
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.rank = rank
-        self.eta = eta
-        self.loss = loss
-        self.random_state = random_state
-
-    def _accepts_weights(self) -> bool:
-        return True
+    budget: int = parameter(COUNT, default=100)
+    rank: int = parameter(COUNT, default=20)
+    eta: float = parameter(POSITIVE, default=0.1)
+    _weighted = True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         make = partial(
@@ -127,10 +100,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
     mean squared error 0.0024, 100 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "regression")
 
-
-@with_defaults(eta=0.5, loss="hinge")
 class NOGDClassifier(_NOGD, OnlineClassifier):
     """NOGD on labels coded +-1.
 
@@ -152,5 +122,5 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
     error 0.091
     """
 
-    _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "classification")
+    eta: float = 0.5
+    loss: str = "hinge"

@@ -50,8 +50,8 @@ advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herb
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from functools import partial
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -63,26 +63,26 @@ from pronk.aggregate.calibration import around, requested_levels
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.late import Arrived
 from pronk.aggregate.recovery import RecoveringKernel
+from pronk.core.arrays import Array
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.estimator import runs
 from pronk.estimators.explanation import Explanation, explain_rows
 from pronk.estimators.families import PosteriorRegressor, TimedLearner
 from pronk.estimators.inputs import (
+    COUNT,
     Interval,
     StrOptions,
     check_ordered,
     check_weights,
     dense_blocks,
+    parameter,
 )
 from pronk.estimators.labels import Labels
 from pronk.estimators.quantiles import QuantileRegressor
 from pronk.estimators.waiting import Kept, Line, Meaning, recorded_rows
 
-Array = NDArray[np.float64]
-
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
 ENTRY = {
     "place": 10,
     "classes": ["OnlineKernelRegressor", "OnlineKernelClassifier"],
@@ -110,32 +110,14 @@ class _OnlineKernel(TimedLearner):
     _forgetting: ClassVar[bool] = True  # a subclass may switch discounted experts off
     _scales_itself: ClassVar[bool] = True
     _looks_ahead: ClassVar[bool] = True  # `predict` has the parameter ``ahead``
-    _model: RecoveringKernel
+    _model: RecoveringKernel = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **TimedLearner._parameter_constraints,
-        "budget": [Interval(Integral, 1, None, closed="left")],
-        "experts": [StrOptions({"all", "few"})],
-        "memory_limit": [Interval(Integral, 0, None, closed="left"), None],
-        "delay": [Interval(Integral, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int = 384,
-        experts: str = "all",
-        memory_limit: int | None = None,
-        delay: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.experts = experts
-        self.memory_limit = memory_limit
-        self.delay = delay
-        self.random_state = random_state
+    budget: int = parameter(COUNT, default=384)
+    experts: str = parameter(StrOptions({"all", "few"}), default="all")
+    memory_limit: int | None = parameter(
+        Interval(Integral, 0, None, closed="left"), None, default=None
+    )
+    delay: int = parameter(Interval(Integral, 0, None, closed="left"), default=0)
 
     def _make_model(self, columns: int, outputs: int) -> RecoveringKernel:
         kernel, memory = get_kernel(self.kernel), self.memory_limit
@@ -156,14 +138,8 @@ class _OnlineKernel(TimedLearner):
         self._check_times(times)
         if weights is None or (weights == 1.0).all():
             return None if times is None else checked
-        other = np.flatnonzero((weights != 0.0) & (weights != 1.0))
-        if len(other):
-            raise ValueError(
-                f"sample_weight has no meaning for {self!r} except 0 and 1, got "
-                f"{weights[other[0]]:.3g} at row {other[0]} (counting from 0): its experts read "
-                "earlier labels and its leaves hold rows, which count once; use a learner that "
-                "accepts weights (docs: rows that count more)"
-            )
+        why = ": its experts read earlier labels and its leaves hold rows, which count once"
+        self._check_zero_or_one(weights, why)
         return checked
 
     def _check_times(self, times: Array | None) -> None:
@@ -197,53 +173,31 @@ class _OnlineKernel(TimedLearner):
         model, passed, times = self._model, [], None
         if weights.ndim == 2:
             weights, times = weights[:, 0], np.ascontiguousarray(weights[:, 1])
-        for rows, block in dense_blocks(X):
-            values, own = block(), weights[rows]
-            ends = np.flatnonzero(np.diff(own)) + 1
-            for start, stop in pairwise([0, *ends.tolist(), len(own)]):
-                part = np.ascontiguousarray(values[start:stop])
-                whole = slice(rows.start + start, rows.start + stop)
-                if own[start]:
-                    if times is not None and model.clock is None:
-                        model.start_clock()
-                    after = None if times is None else times[whole]
-                    P = model.learn(part, Y[whole], times=after)
-                    passed.append((P, self._offsets_of(P)))
-                else:
-                    passed.append((model.predict(part, False), model.current_offsets(part)))
+        for part, place, learned in runs(X, weights):
+            if not learned:
+                passed.append((model.predict(part, False), model.current_offsets(part)))
+                continue
+            if times is not None and model.clock is None:
+                model.start_clock()
+            P = model.learn(part, Y[place], times=None if times is None else times[place])
+            passed.append((P, self._offsets_of(P)))
         P, model.last_offsets = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Learn rows, of a sparse matrix in blocks; quantiles are those of all rows."""
-        if weights is not None or isinstance(X, np.ndarray):
-            return super()._pass(X, Y, weights)
-        passed = []
-        for rows, block in dense_blocks(X):
-            P = super()._pass(block(), Y[rows])
-            passed.append((P, self._offsets_of(P)))
-        P, self._model.last_offsets = (np.concatenate(parts) for parts in zip(*passed, strict=True))
-        return P
+        if weights is None and not isinstance(X, np.ndarray):
+            weights = np.ones(len(Y))
+        return super()._pass(X, Y, weights)
 
     def _offsets_of(self, P: Array) -> Array:
         """Return the offsets of the quantiles of the rows just learned; 0 for labels."""
         return self._model.current_offsets(P) if self._model.signed else self._model.last_offsets
 
-    def _ahead(self, rows: Any, ahead: bool | None) -> Iterator[tuple[Array, bool | None]]:
+    def _parts(self, rows: Any, ahead: bool | None) -> Iterator[tuple[Any, ...]]:
         """Yield the rows in blocks, each with its ``ahead``: only the first has the next row."""
         for place, block in dense_blocks(rows):
             yield block(), True if ahead is None and place.start else ahead
-
-    def _predict(self, X: Any, ahead: bool | None = None) -> Array:
-        """Predict rows; ``ahead`` None: the next row, then rows far ahead."""
-        check_is_fitted(self)
-        rows = self._rows(X)
-        if not rows.shape[0]:
-            return np.empty((0, self._outputs))
-        with self._own_lock(), limited:
-            P = np.concatenate([self._model.predict(*part) for part in self._ahead(rows, ahead)])
-        self._check_result(P)
-        return P
 
     # -- rows that wait for their labels ---------------------------------------------------------
 
@@ -493,15 +447,7 @@ class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor
         scale at the row times sqrt(1 + q), q the row's ridge leverage for the leading expert; of
         rows far ahead the root mean square of such errors.
         """
-        with self._own_lock(), limited:
-            P = self._predict(X, ahead)
-            values = P[:, 0] if self._flat else P
-            if not return_std:
-                return values
-            rows = self._rows(X)
-            parts = [self._model.deviation(*part) for part in self._ahead(rows, ahead)]
-        deviation = np.concatenate([P[:0], *parts])
-        return values, deviation[:, 0] if self._flat else deviation
+        return self._predicted(X, return_std, ahead)
 
     def _predict_quantiles(self, X: Any, levels: Array, ahead: bool | None) -> Array:
         check_is_fitted(self)
@@ -511,7 +457,7 @@ class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor
         with self._own_lock(), limited:
             return np.concatenate([
                 self._model.predict_quantiles(block, levels, where)
-                for block, where in self._ahead(rows, ahead)
+                for block, where in self._parts(rows, ahead)
             ])  # fmt: skip
 
 

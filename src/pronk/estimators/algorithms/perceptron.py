@@ -25,19 +25,13 @@ on |delta|, not on its square, and the margin step of Projectron++ is the minimu
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
-from pronk.core.kernels import get_kernel
-from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, StrOptions
-from pronk.first_order.expansion import Budget, Expansion
+from pronk.estimators.families import ExpansionLearner
+from pronk.estimators.inputs import NOT_NEGATIVE, StrOptions, parameter
 from pronk.first_order.support import Mistakes
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 110,
     "classes": ["KernelPerceptron"],
@@ -45,6 +39,7 @@ ENTRY = {
 The Perceptron, without a budget, k(x, x) <= 1: where some f of the RKHS separates the rows with a
 margin, y_t f(x_t) >= 1 for all t, it makes at most |f|^2 mistakes. With a budget there are bounds
 against f of small enough norm (see the references).""",
+    "bounded": True,
     "names": {
         "perceptron": {
             "use": "labels; the simplest baseline",
@@ -58,7 +53,6 @@ against f of small enough norm (see the references).""",
             "paper": "Cavallanti, Cesa-Bianchi, Gentile 2007 (RBP)",
             "time": "B d",
             "memory": "B d",
-            "bounded": True,
             "params": {"budget": 100, "maintenance": "random"},
         },
         "forgetron": {
@@ -66,7 +60,6 @@ against f of small enough norm (see the references).""",
             "paper": "Dekel, Shalev-Shwartz, Singer 2008 (Forgetron)",
             "time": "B d",
             "memory": "B d + B^2",
-            "bounded": True,
             "params": {"budget": 100, "maintenance": "forget"},
         },
         "projectron": {
@@ -74,7 +67,6 @@ against f of small enough norm (see the references).""",
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
             "time": "s d (+ s^2 at a mistake)",
             "memory": "s d + s^2, s finite for eta > 0",
-            "bounded": True,
             "params": {"maintenance": "project"},
         },
         "projectron++": {
@@ -82,22 +74,13 @@ against f of small enough norm (see the references).""",
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
             "time": "s d (+ s^2 below margin 1)",
             "memory": "s d + s^2, s finite for eta > 0",
-            "bounded": True,
             "params": {"maintenance": "project", "aggressive": True},
         },
     },
 }
 
 
-def check_budget(budget: int | None, maintenance: str | None) -> None:
-    """Raise for a budget without a strategy, and for a strategy without its budget."""
-    if budget is not None and maintenance is None:
-        raise ValueError(f"budget={budget} needs a strategy: give maintenance, as 'random'")
-    if budget is None and maintenance not in (None, "project"):
-        raise ValueError(f"maintenance={maintenance!r} needs a budget")
-
-
-class KernelPerceptron(OnlineClassifier):
+class KernelPerceptron(ExpansionLearner, OnlineClassifier):
     """The kernel Perceptron: RBP, Forgetron, Projectron and Projectron++ by ``maintenance``.
 
     Three or more classes are learned one-vs-rest, each with its own budget.
@@ -128,41 +111,19 @@ class KernelPerceptron(OnlineClassifier):
     error 0.049, 36 support vectors
     """
 
-    _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "maintenance": [StrOptions({"random", "forget", "project"}), None],
-        "eta": [Interval(Real, 0, None, closed="left")],
-        "aggressive": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int | None = None,
-        maintenance: Any = None,
-        eta: float = 0.1,
-        aggressive: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.maintenance = maintenance
-        self.eta = eta
-        self.aggressive = aggressive
-        self.random_state = random_state
+    maintenance: Any = parameter(StrOptions({"random", "forget", "project"}), None, default=None)
+    eta: float = parameter(NOT_NEGATIVE, default=0.1)
+    aggressive: bool = parameter("boolean", default=False)
 
     def _accepts_weights(self) -> bool:
         # The analyses of the Forgetron and the Projectron assume steps of length 1.
         return self.maintenance in (None, "random")
 
-    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        check_budget(self.budget, self.maintenance)
+    def _update(self) -> Mistakes:
         if self.aggressive and self.maintenance != "project":
             raise ValueError("aggressive=True needs maintenance='project'")
-        kernel = get_kernel(self.kernel)
-        update = Mistakes(self.aggressive)
-        budget = Budget(self.maintenance, self.budget, self.eta)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+        return Mistakes(self.aggressive)
+
+    @property
+    def _threshold(self) -> float:
+        return self.eta

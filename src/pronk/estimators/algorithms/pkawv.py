@@ -27,30 +27,23 @@ scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2. Discount: Jacobs
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar
-
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import (
-    DISCOUNT,
-    SPACE,
     ForgettingLearner,
     PosteriorRegressor,
+    SpaceLearner,
     discount_of,
     fixed_embedding,
     growing_dictionary,
     half_life_seconds,
     rule_of,
 )
-from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.inputs import StrOptions, parameter
 from pronk.newton.discounted import DiscountedForecaster
 from pronk.newton.engine import Newton, Squared
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, Growth
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 30,
     "classes": ["PKAWVRegressor", "PKAWVClassifier"],
@@ -89,59 +82,10 @@ ENTRY = {
 }
 
 
-class _PKAWV(ForgettingLearner):
+class _PKAWV(SpaceLearner, ForgettingLearner):
     """Parameters and engine of the regressor and the classifier."""
 
-    @property
-    def _dictionary_grows(self) -> bool:
-        return rule_of(self) is not None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "anticipate": ["boolean"],
-        **SPACE,
-        "history": [StrOptions({"projected", "exact"})],
-        **DISCOUNT,
-    }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        anticipate: bool = True,
-        features: str = "nystrom",
-        degree: int = 2,
-        n_features: int = 100,
-        gamma: float = 1.0,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        dictionary: Any = None,
-        budget: int | None = None,
-        history: str = "projected",
-        discount: float = 1.0,
-        half_life: float | str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.anticipate = anticipate
-        self.features = features
-        self.degree = degree
-        self.n_features = n_features
-        self.gamma = gamma
-        self.epsilon = epsilon
-        self.beta = beta
-        self.dictionary = dictionary
-        self.budget = budget
-        self.history = history
-        self.discount = discount
-        self.half_life = half_life
-        self.random_state = random_state
-
-    def _accepts_weights(self) -> bool:
-        return True
+    history: str = parameter(StrOptions({"projected", "exact"}), default="projected")
 
     @property
     def _theorem(self) -> str | None:

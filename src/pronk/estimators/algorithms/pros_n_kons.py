@@ -26,43 +26,37 @@ ICML 2023.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any
 
 from pronk.core.dictionary import ALD
 from pronk.core.kernels import get_kernel
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.families import (
-    SPACE,
-    OnlineNewtonClassifier,
     OnlineNewtonLearner,
-    OnlineNewtonRegressor,
+    SpaceLearner,
     fixed_embedding,
     growing_dictionary,
     rule_of,
-    with_defaults,
 )
-from pronk.estimators.inputs import Interval
+from pronk.estimators.inputs import NOT_NEGATIVE, Interval, parameter
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, NewtonBank
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 60,
     "classes": ["ProsNKONSRegressor", "ProsNKONSClassifier"],
     "paper": "Calandriello, Lazaric, Valko 2017 (PROS-N-KONS)",
     "bounds": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound", "nons_ald_bound"],
+    "time": "j^2 + j d",
+    "memory": "j^2 + j d",
+    "bounded": False,
     "names": {
         "pros-n-kons": {
             "use": "losses with curvature, with a regret bound",
-            "time": "j^2 + j d",
-            "memory": "j^2 + j d",
-            "bounded": False,
         },
         "con-kons": {
             "use": "as pros-n-kons, usually more accurate",
-            "time": "j^2 + j d",
-            "memory": "j^2 + j d",
-            "bounded": False,
             "params": {"restart": False},
         },
         "b-kons": {
@@ -75,9 +69,6 @@ ENTRY = {
         "nons-ald": {
             "use": "squared loss, state carried over, with a regret bound",
             "paper": "Li, Liao 2023 (NONS-ALD)",
-            "time": "j^2 + j d",
-            "memory": "j^2 + j d",
-            "bounded": False,
             "tasks": ["regression"],
             "params": {"dictionary": "ald", "restart": False, "lag": 0, "eta": "unit"},
         },
@@ -85,62 +76,13 @@ ENTRY = {
 }
 
 
-_SPACE: dict[str, list[Any]] = {
-    **SPACE,
-    "restart": ["boolean"],
-    "nu": [Interval(Real, 0, None, closed="left")],
-    "lag": [Interval(Integral, 0, 1, closed="both")],
-    "track_regret": ["boolean"],
-}
+class _ProsNKONS(SpaceLearner, OnlineNewtonLearner):
+    """Parameters and engine of the regressor and the classifier."""
 
-
-class _ProsNKONS(OnlineNewtonLearner):
-    """Engine of the regressor and the classifier."""
-
-    @property
-    def _dictionary_grows(self) -> bool:
-        return rule_of(self) is not None
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        gamma: float = 1.0,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        restart: bool = True,
-        budget: int | None = None,
-        dictionary: Any = None,
-        nu: float = 0.01,
-        lag: int = 1,
-        features: str = "nystrom",
-        degree: int = 2,
-        n_features: int = 100,
-        track_regret: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.gamma = gamma
-        self.epsilon = epsilon
-        self.beta = beta
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.restart = restart
-        self.budget = budget
-        self.dictionary = dictionary
-        self.nu = nu
-        self.lag = lag
-        self.features = features
-        self.degree = degree
-        self.n_features = n_features
-        self.track_regret = track_regret
-        self.random_state = random_state
+    restart: bool = parameter("boolean", default=True)
+    nu: float = parameter(NOT_NEGATIVE, default=0.01)
+    lag: int = parameter(Interval(Integral, 0, 1, closed="both"), default=1)
+    track_regret: bool = parameter("boolean", default=False)
 
     @property
     def _theorem(self) -> str | None:
@@ -167,7 +109,7 @@ class _ProsNKONS(OnlineNewtonLearner):
         return tags
 
 
-class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
+class ProsNKONSRegressor(_ProsNKONS, OnlineRegressor):
     """PROS-N-KONS, CON-KONS, B-KONS or NONS-ALD on numbers.
 
     ``pronk.make("nons-ald")`` sets dictionary="ald", restart=False, lag=0 and eta="unit".
@@ -209,14 +151,8 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
     mean squared error 0.0021, 124 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonRegressor._parameter_constraints,
-        **_SPACE,
-    }
 
-
-@with_defaults(loss="squared_hinge")
-class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
+class ProsNKONSClassifier(_ProsNKONS, OnlineClassifier):
     """PROS-N-KONS, CON-KONS or B-KONS on labels; classes share dictionary and kernel values.
 
     Parameters are those of `ProsNKONSRegressor`, but ``loss`` is "squared_hinge" by default and an
@@ -233,7 +169,4 @@ class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
     error 0.059
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonClassifier._parameter_constraints,
-        **_SPACE,
-    }
+    loss: str = "squared_hinge"

@@ -16,22 +16,17 @@ missing in print).
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
 
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.families import (
-    OnlineNewtonClassifier,
-    OnlineNewtonLearner,
-    OnlineNewtonRegressor,
-    with_defaults,
-)
-from pronk.estimators.inputs import Interval
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.families import OnlineNewtonLearner
+from pronk.estimators.inputs import POSITIVE, Interval, parameter
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.exact import SketchedKONS
 
-#: Read by the registry, the public names, the documentation and the laws: a literal, because the
-#: file is parsed and not imported.
 ENTRY = {
     "place": 50,
     "classes": ["SketchedKONSRegressor", "SketchedKONSClassifier"],
@@ -48,55 +43,23 @@ ENTRY = {
 }
 
 
-_SAMPLING: dict[str, list[Any]] = {
-    "floor": [Interval(Real, 0, 1, closed="both")],
-    "epsilon": [Interval(Real, 0, 1, closed="left")],
-    "beta": [Interval(Real, 0, None, closed="neither")],
-}
-
-
 class _SketchedKONS(OnlineNewtonLearner):
-    """Engine of the regressor and the classifier."""
+    """Parameters and engine of the regressor and the classifier."""
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        floor: float = 0.1,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.floor = floor
-        self.epsilon = epsilon
-        self.beta = beta
-        self.random_state = random_state
-
-    @property
-    def _theorem(self) -> str | None:
-        return "sketched-kons"
+    _covered_by = "sketched-kons"
+    floor: float = parameter(Interval(Real, 0, 1, closed="both"), default=0.1)
+    epsilon: float = parameter(Interval(Real, 0, 1, closed="left"), default=0.5)
+    beta: float = parameter(POSITIVE, default=1.0)
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
-        kernel, rule, seed = get_kernel(self.kernel), self._rule(), self._seed
-
-        def make() -> SketchedKONS:
-            return SketchedKONS(
-                kernel, self.alpha, rule, columns, self.floor, self.epsilon, self.beta, seed
-            )
-
+        make = partial(
+            SketchedKONS, get_kernel(self.kernel), self.alpha, self._rule(), columns, self.floor,
+            self.epsilon, self.beta, self._seed,
+        )  # fmt: skip
         return OneVsRest(make, outputs, same_points=True)
 
 
-class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
+class SketchedKONSRegressor(_SketchedKONS, OnlineRegressor):
     """KONS on numbers with a sketch of the curvature.
 
     Parameters
@@ -120,21 +83,12 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
     mean squared error 0.0382
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonRegressor._parameter_constraints,
-        **_SAMPLING,
-    }
 
-
-@with_defaults(loss="squared_hinge")
-class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
+class SketchedKONSClassifier(_SketchedKONS, OnlineClassifier):
     """KONS on labels with a sketch of the curvature; one-vs-rest.
 
     Parameters are those of `SketchedKONSRegressor`, but ``loss`` is "squared_hinge" by default and
     an automatic ``clip`` is 1.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonClassifier._parameter_constraints,
-        **_SAMPLING,
-    }
+    loss: str = "squared_hinge"
