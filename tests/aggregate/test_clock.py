@@ -90,16 +90,16 @@ def test_gaps_are_the_twins():
 
 @pytest.mark.parametrize("delay", DELAYS)
 @pytest.mark.parametrize("window", [None, 30])
-@pytest.mark.parametrize("size", [20, 6])
-def test_an_expert_is_the_definition(size, window, delay):
+@pytest.mark.parametrize(("size", "anticipate"), [(20, True), (6, True), (20, False)])
+def test_an_expert_is_the_definition(size, anticipate, window, delay):
     """In blocks of 1 to 190 rows and across the ends of blocks; some blocks forget the most."""
     rng = np.random.default_rng(0)
     Phi, Y = rng.normal(size=(300, size)), rng.normal(size=(300, 2))
     gaps = naive.clock_gaps(some_times(300))
-    expert = Forecaster(0.5, size, 2, window)
+    expert = Forecaster(0.5, size, 2, window, anticipate)
     keep = 1.0 if window is None else 1 - 1 / window
     block = expert.block_length if window else None
-    twin = naive_late.LateAWV(0.5, size, 2, keep, block, gaps[delay:], LEAST_SHARE)
+    twin = naive_late.LateAWV(0.5, size, 2, keep, block, gaps[delay:], LEAST_SHARE, anticipate)
     expected = naive_late.late_pass(Phi, Y, delay, twin.predict, twin.learn)
     # Some calls have only the row that closes a block, of 32 or 64 rows.
     got, edges = (

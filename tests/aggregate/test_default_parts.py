@@ -23,7 +23,7 @@ from pronk.aggregate.calibration import (
 from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.settings import FULL, PLAIN, Group, Setting, View, grid
+from pronk.aggregate.settings import ALPHA, FULL, PLAIN, Group, Setting, View, grid
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
 from pronk.newton.forecaster import Forecaster
@@ -557,12 +557,12 @@ def make_experts(budget=30):
 def test_the_best_experts_and_the_one_of_half_the_leaders_bandwidth():
     experts = make_experts()
     losses = np.arange(len(experts.settings) + 3.0) + 10
-    leader = experts.settings.index(Setting(1.0, 0.01, None, FULL))
+    leader = experts.settings.index(Setting(1.0, ALPHA, None, FULL))
     losses[leader] = 0.0
     experts.mixture.losses = losses
     chosen = [experts.settings[i] for i in experts.best(3)]
-    assert chosen[0] == Setting(1.0, 0.01, None, FULL)
-    assert Setting(0.5, 0.01, None, FULL) in chosen  # though it ranks behind
+    assert chosen[0] == Setting(1.0, ALPHA, None, FULL)
+    assert Setting(0.5, ALPHA, None, FULL) in chosen  # though it ranks behind
     assert [s.window for s in chosen] == [None, None, None, 100]
     assert len(experts.best(1)) == 2
 

@@ -293,7 +293,10 @@ def test_heavy_tailed_columns_are_compressed_as_defined():
     )
     other_units = representation.ColumnScale(X * [1e6, 3, 1, 1] + [7, 0, 0, 0], compressed=True)
     np.testing.assert_allclose(
-        other_units.transform(X * [1e6, 3, 1, 1] + [7, 0, 0, 0]), found.transform(X), rtol=0, atol=1e-9
+        other_units.transform(X * [1e6, 3, 1, 1] + [7, 0, 0, 0]),
+        found.transform(X),
+        rtol=0,
+        atol=1e-9,
     )
 
 

@@ -89,14 +89,17 @@ def test_coverage_in_every_quintile_of_the_prediction():
 
 
 def test_coverage_with_very_different_noise():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (8000, 4))
-    first, second = X[:, 0] > 0.2, X[:, 1] > 0.3
-    y = np.where(first, 4.0 + 0.1 * X[:, 2], np.where(second, 3 * X[:, 2] - 2, X[:, 3]))
-    y += np.where(first, 0.001, np.where(second, 0.03, 0.3)) * rng.normal(size=8000)
-    covered, intervals = covered_by(X, y)
-    assert np.abs(by_quintile(covered, intervals) - 0.9).max() < 0.04
-    assert worst_window(covered) > 0.8
+    largest = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (8000, 4))
+        first, second = X[:, 0] > 0.2, X[:, 1] > 0.3
+        y = np.where(first, 4.0 + 0.1 * X[:, 2], np.where(second, 3 * X[:, 2] - 2, X[:, 3]))
+        y += np.where(first, 0.001, np.where(second, 0.03, 0.3)) * rng.normal(size=8000)
+        covered, intervals = covered_by(X, y)
+        largest.append(np.abs(by_quintile(covered, intervals) - 0.9).max())
+        assert worst_window(covered) > 0.8
+    assert np.mean(largest) < 0.03
 
 
 @pytest.mark.parametrize("what", ["function", "noise", "level", "sign"])

@@ -26,18 +26,21 @@ def late_pass(Z, Y, delay, predict, learn):
 class LateAWV:
     """The AWV forecaster with discount, by the definition: all rows, one linear system each.
 
-    ``gaps`` are the gaps before the rows that are learned, 1 if not given; of the sums at the start
-    of a block no less than ``least`` is left.
+    Without ``anticipate`` it is ridge regression on the rows before. ``gaps`` are the gaps before
+    the rows that are learned, 1 if not given; of the sums at the start of a block no less than
+    ``least`` is left.
     """
 
-    def __init__(self, alpha, size, outputs, keep=1.0, block=None, gaps=None, least=0.01):
+    def __init__(
+        self, alpha, size, outputs, keep=1.0, block=None, gaps=None, least=0.01, anticipate=True
+    ):
         self.A, self.b = alpha * np.eye(size), np.zeros((size, outputs))
         self.alpha, self.keep, self.block, self.rows = alpha, keep, block, 0
-        self.gaps, self.least, self.left = gaps, least, 1.0
+        self.gaps, self.least, self.left, self.anticipate = gaps, least, 1.0, anticipate
 
     def predict(self, phi):
         # The row itself counts as if its target were 0.
-        A = self.keep * self.A + np.outer(phi, phi)
+        A = self.keep * self.A + self.anticipate * np.outer(phi, phi)
         return phi @ np.linalg.solve(A, self.keep * self.b), None
 
     def learn(self, phi, _, y):
@@ -103,7 +106,7 @@ class WaitingExperts:
             number: LateAWV(
                 experts.settings[number].alpha, learner.size, experts.outputs,
                 1.0 if (window := experts.settings[number].window) is None else 1 - 1 / window,
-                learner.block_length if window else None,
+                learner.block_length if window else None, anticipate=False,
             )
             for group in experts.all_groups() for number, learner in group.learners.items()
         }  # fmt: skip

@@ -123,7 +123,9 @@ class Experts(Stateful):
             group = Group(by_number[number], -factor)
             for i, setting in enumerate(settings):
                 if (setting.view, setting.factor) == (number, -factor):
-                    group.learners[i] = Forecaster(setting.alpha, 0, outputs, setting.window)
+                    group.learners[i] = Forecaster(
+                        setting.alpha, 0, outputs, setting.window, anticipate=False
+                    )
             self._groups.append(group)
         self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)

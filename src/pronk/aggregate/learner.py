@@ -1,4 +1,4 @@
-"""The inner learner of the default one: many AWV experts on one dictionary, aggregated.
+"""The inner learner of the default one: many ridge regressions on one dictionary, aggregated.
 
 It predicts with an error scale per row; `recovery` has one or two such learners and calibrates
 their prediction. The default learner combines eight ideas, one or two files each:
@@ -6,8 +6,8 @@ their prediction. The default learner combines eight ideas, one or two files eac
 1. **Scales** (here, `core.scales`, `clipping`). Columns and targets are scaled by the first rows,
    without outliers, so that no unit matters. Targets and errors are clipped to limit the effect of
    outliers.
-2. **Experts** (`settings`, `experts`, `baselines`). AWV learners that differ in what they read of a
-   row (`representation`), kernel, bandwidth and window, which counts rows or time (`clock`);
+2. **Experts** (`settings`, `experts`, `baselines`). Ridge regressions that differ in what they read
+   of a row (`representation`), kernel, bandwidth and window, which counts rows or time (`clock`);
    baselines; linear experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
    growing with the stream up to ``budget``.

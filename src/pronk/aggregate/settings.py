@@ -7,9 +7,9 @@
     past        the same with lagged targets (`baselines.Past`) as further columns
     directions  the directions that matter (`representation.directions`), the Gaussian kernel
 
-All experts except baselines and linear experts are AWV learners on the features of a view at some
-bandwidth, on one dictionary: squared-loss Newton learners on shared points. A new view is a new
-entry here. All but the first exist for the Gaussian kernel, the default; with another kernel all
+All experts except baselines and linear experts are ridge regressions in the features of a view at
+some bandwidth, on one dictionary: squared-loss Newton learners on shared points. A new view is a
+new entry here. All but the first exist for the Gaussian kernel, the default; with another kernel all
 experts use that kernel on the plain view.
 
 **Grid.** A `Setting` is a view, bandwidth, alpha and window. Experts of one view and bandwidth form
@@ -140,7 +140,7 @@ def make_views(
 #: Bandwidths of each view in typical distances, those of its discounted experts, and alpha.
 FACTORS = {PLAIN: (4.0, 1.0), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0, 1.0, 0.5)}
 FORGETFUL_FACTORS = {PLAIN: (), RELEVANCE: (4.0,), PAST: (4.0,), FULL: (2.0,)}
-ALPHA = 0.01
+ALPHA = 0.001
 #: A narrow bandwidth with a large alpha, on the plain view: it learns most where classes are many.
 SMOOTH_FACTOR, SMOOTH_ALPHA = 0.25, 1.0
 #: Windows of discounted experts in rows.

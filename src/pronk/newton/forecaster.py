@@ -1,4 +1,4 @@
-"""The AWV forecaster row by row: the experts of the default learner, with a window and gaps.
+"""Ridge and AWV forecasters row by row, with windows and gaps: the default learner's experts.
 
 The sums are those of `engine`, discounted as in `discounted`: with the discount lambda = 1 - 1/w of
 a window of w rows (1 without a window) and the gap before each row (`aggregate.clock`; 1 without
@@ -10,6 +10,11 @@ and the part of the regulariser alpha I that was forgotten is added again at the
 Divided by the share of the sums that is left since the start of the block, this is a plain sum: a
 row enters multiplied by 1 / sqrt(share). No less than `LEAST_SHARE` is left within a block, or the
 regulariser would vanish after long gaps.
+
+With f = phi'A^-1 b and q = phi'A^-1 phi, AWV predicts f / (1 + q), which differs much from f where
+a row is far from those before: the regret is bounded for any targets, and values at the edge of the
+data are learned slowly. Ridge regression predicts f; clipped to the range of the targets, its
+squared loss exceeds that of any fixed weights by a logarithm too.
 
 The gap before a row changes what is learned and not the row's prediction, which counts the row as
 one that comes after a gap of 1.
@@ -79,7 +84,9 @@ class Block(NamedTuple):
 
 
 @compiled(fastmath={"contract"})
-def predict_row(phi: Array, t: int, discount: float, block: Block, out: Array) -> float:
+def predict_row(
+    phi: Array, t: int, discount: float, anticipate: bool, block: Block, out: Array
+) -> float:
     """Predict features phi (r,) as row t of the block, after a gap of 1, into ``out`` (outputs,).
 
     Return the share that is left after such a row. f is left in ``step[t]``.
@@ -92,22 +99,23 @@ def predict_row(phi: Array, t: int, discount: float, block: Block, out: Array) -
     solve_one(block.factor, z)
     g, f = np.empty(t + 1), block.step[t]
     border_row(z, block.Z, t, block.beta, g, f)
-    # kappa = 1 / (1 + q),  p = f kappa in the units of the target
+    # kappa = 1 / (1 + q),  p = f kappa, or f, in the units of the target
     block.kappa[t] = 1.0 / (1.0 + eliminate(g, t, block.upper, block.kappa, block.step, f))
     for o in range(f.size):
-        out[o] = f[o] * block.kappa[t] / root
+        out[o] = f[o] * (block.kappa[t] if anticipate else 1.0) / root
     return share
 
 
 @compiled(fastmath={"contract"})
 def learn_row(
-    phi: Array, y: Array, share: float, t: int, discount: float, block: Block, out: Array
-) -> None:
+    phi: Array, y: Array, share: float, t: int, discount: float, anticipate: bool, block: Block,
+    out: Array,
+) -> None:  # fmt: skip
     """Predict row t of the block into ``out`` (outputs,), then learn its targets y (outputs,).
 
     ``share`` is the share of the sums that is left after the row.
     """
-    usual = predict_row(phi, t, discount, block, out)
+    usual = predict_row(phi, t, discount, anticipate, block, out)
     if share != usual:
         # The row enters after its own gap: z, f and row t of T scale with the root of its weight.
         scale = np.sqrt(usual / share)
@@ -136,8 +144,8 @@ def share_after(share: float, gap: float, discount: float) -> float:
 
 @compiled(unroll=False)
 def learn_rows(
-    Phi: Array, Y: Array, gaps: Array, later: Array, t: int, discount: float, block: Block,
-    out: Array,
+    Phi: Array, Y: Array, gaps: Array, later: Array, t: int, discount: float, anticipate: bool,
+    block: Block, out: Array,
 ) -> None:  # fmt: skip
     """Predict then learn rows t, t + 1, ... of the block: Phi (n, r), Y and ``out`` (n, outputs).
 
@@ -147,10 +155,10 @@ def learn_rows(
     for i in range(len(Phi)):
         share = share_after(block.shares[t + i], gaps[i], discount)
         if len(later):
-            predict_row(later[i], t + i, discount, block, out[i])
-            learn_row(Phi[i], Y[i], share, t + i, discount, block, fresh)
+            predict_row(later[i], t + i, discount, anticipate, block, out[i])
+            learn_row(Phi[i], Y[i], share, t + i, discount, anticipate, block, fresh)
         else:
-            learn_row(Phi[i], Y[i], share, t + i, discount, block, out[i])
+            learn_row(Phi[i], Y[i], share, t + i, discount, anticipate, block, out[i])
 
 
 @compiled(unroll=False)
@@ -158,17 +166,19 @@ def learn_rows_again(Phi: Array, Y: Array, shares: Array, discount: float, block
     """Learn the first rows of an open block, after which ``shares`` (n,) are left."""
     out = np.empty(Y.shape[1])
     for i in range(len(Phi)):
-        learn_row(Phi[i], Y[i], shares[i], i, discount, block, out)
+        learn_row(Phi[i], Y[i], shares[i], i, discount, True, block, out)
 
 
 @compiled(unroll=False)
-def predict_rows(Phi: Array, t: int, discount: float, block: Block, out: Array, q: Array) -> None:
+def predict_rows(
+    Phi: Array, t: int, discount: float, anticipate: bool, block: Block, out: Array, q: Array
+) -> None:
     """Predict rows Phi (n, r), each as row t of the block, into ``out`` (n, outputs).
 
     Their leverages phi'A^-1 phi, with the weight of the next row, go to q (n,).
     """
     for i in range(len(Phi)):
-        predict_row(Phi[i], t, discount, block, out[i])
+        predict_row(Phi[i], t, discount, anticipate, block, out[i])
         q[i] = 1.0 / block.kappa[t] - 1.0
 
 
@@ -198,12 +208,17 @@ class OpenRows(Numbers):
 
 
 class Forecaster(Stateful):
-    """AWV in R^r with ``alpha``, any number of outputs and, unless None, a window in rows."""
+    """AWV in R^r with ``alpha``, any number of outputs and, unless None, a window in rows.
+
+    Without ``anticipate`` it is online ridge regression, which does not shrink the prediction of a
+    row that is far from the others; whoever uses it clips the predictions.
+    """
 
     def __init__(
-        self, alpha: float, size: int, outputs: int = 1, window: float | None = None
-    ) -> None:
-        self.alpha, self.outputs = alpha, outputs
+        self, alpha: float, size: int, outputs: int = 1, window: float | None = None,
+        anticipate: bool = True,
+    ) -> None:  # fmt: skip
+        self.alpha, self.outputs, self.anticipate = alpha, outputs, anticipate
         self.discount = 1.0 if window is None else 1.0 - 1.0 / window
         self._A = np.asfortranarray(alpha * np.eye(size))
         self._b = np.zeros((size, outputs))
@@ -264,7 +279,7 @@ class Forecaster(Stateful):
             rows = slice(start, min(len(Phi), start + length - self._open))
             learn_rows(
                 Phi[rows], Y[rows], gaps[rows], later[rows], self._open, self.discount,
-                self._block, arriving[rows],
+                self.anticipate, self._block, arriving[rows],
             )  # fmt: skip
             self._open += rows.stop - start
             self._weights = None
@@ -324,7 +339,7 @@ class Forecaster(Stateful):
 
     def _read(self, Phi: Array) -> tuple[Array, Array]:
         out, q = np.empty((len(Phi), self.outputs)), np.empty(len(Phi))
-        predict_rows(Phi, self._open, self.discount, self._block, out, q)
+        predict_rows(Phi, self._open, self.discount, self.anticipate, self._block, out, q)
         return out, q
 
     @property

@@ -1,9 +1,10 @@
 """The default learner: no parameters to tune, scale-free, for stationary and drifting streams.
 
-A bandwidth cannot be tuned on a stream that has not arrived. So many AWV learners run at once on
-one shared dictionary, and their predictions are aggregated: exponential weights at the exp-concave
-rate of the squared loss, ridge regression on the experts' predictions, and exponential weights over
-the two (`pronk.aggregate.mixture` has the formulas and the bounds).
+A bandwidth cannot be tuned on a stream that has not arrived. So many ridge regressions run at once
+on one shared dictionary, and their predictions, clipped to the range of the targets, are
+aggregated: exponential weights at the exp-concave rate of the squared loss, ridge regression on the
+experts' predictions, and exponential weights over the two (`pronk.aggregate.mixture` has the
+formulas and the bounds).
 
 The experts differ in what they read of a row (`pronk.aggregate.settings`: the columns as scaled,
 with the Gaussian kernel; each times its relevance, with the Laplacian kernel; the directions along
