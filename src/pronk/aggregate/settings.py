@@ -9,8 +9,8 @@
 
 All experts except baselines and linear experts are ridge regressions in the features of a view at
 some bandwidth, on one dictionary: squared-loss Newton learners on shared points. A new view is a
-new entry here. All but the first exist for the Gaussian kernel, the default; with another kernel all
-experts use that kernel on the plain view.
+new entry here. All but the first exist for the Gaussian kernel, the default; with another kernel
+all experts use that kernel on the plain view.
 
 **Grid.** A `Setting` is a view, bandwidth, alpha and window. Experts of one view and bandwidth form
 a `Group`: they share kernel values and Nystrom features. Coordinates are nested, so an expert on
