@@ -22,7 +22,7 @@ ROWS = 2700
 #: First rows of the second, third and fourth class, and of another concept.
 NEW_CLASSES, CHANGE = (45, 640, 2200), 900
 #: In every stage, before and after each new class, in a trial, with local experts.
-PHASES = (5, 20, 60, 200, 400, 660, 1100, 2100, 2250)
+PHASES = (5, 20, 60, 200, 400, 660, 1250, 2100, 2250)
 LENGTH = 120
 TASKS = ("numbers", "labels", "runs")
 
@@ -70,7 +70,7 @@ def learners(task, delay):
 @pytest.mark.parametrize("delay", [0, 7])
 def test_the_streams_reach_what_they_are_for(delay):
     for task in ("numbers", "labels"):
-        assert learners(task, delay)[1100]._model.trial is not None
+        assert learners(task, delay)[1250]._model.trial is not None
     for task in ("numbers", "runs"):  # past targets are read
         assert learners(task, delay)[660]._model.experts.far is not None
     if not delay:

@@ -310,7 +310,7 @@ class _OnlineKernel(TimedLearner):
         >>> for proof in (model.certificate(), model.certificate().combination):
         ...     print(f"at most {proof.bound:.0f}: {proof.regret < proof.bound}")
         at most 17: True
-        at most 13: True
+        at most 11: True
         """
         certificate: MixtureCertificate = super().certificate()  # type: ignore[assignment]
         return certificate
