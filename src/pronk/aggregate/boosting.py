@@ -15,8 +15,8 @@ combination of the residuals with random signs, another one for each tree; the l
 outputs. Outputs that do not vary in the rows take no part, and of labels with two classes the last.
 
 **When.** Rows are kept in single precision. An ensemble is fitted to the last rows, at most 16,384,
-when 512, 1024, 2048, .. 16,384 rows have been learned and then every 16,384 rows. Its trees are
-grown in turn while a quarter as many further rows are learned; then it replaces the ensemble
+when 512, 768, 1024, 1536, .. 16,384 rows have been learned and then every 16,384 rows. Its trees
+are grown in turn while a quarter as many further rows are learned; then it replaces the ensemble
 before. The number of trees after row t depends on t alone, so the cut into calls changes nothing,
 and no row waits for more than some trees. Before the first ensemble there is no prediction.
 """
@@ -57,6 +57,8 @@ MOST_COLUMNS = 256
 WIDEST = 2.0**100
 #: Random stream of the signs.
 SIGNS = 8
+#: Gains of splits that differ by a smaller share are equal.
+ROUNDING = 1e-10
 #: Columns of ``histograms``: sum of the residuals, number of rows.
 SUM, ROWS = 0, 1
 
@@ -155,13 +157,17 @@ def add_to_histogram(bins: Bins, r: Array, rows: Whole, histogram: Array) -> Non
 
 @compiled
 def best_split(histogram: Array, counts: Whole) -> tuple[float, int, int]:
-    """Return gain, column and edge of the best split of a leaf; column -1: none."""
+    """Return gain, column and edge of the best split of a leaf; column -1: none.
+
+    Of splits whose gains differ by rounding, such as the same one along two columns, it is the
+    first.
+    """
     total, rows = 0.0, 0.0
     for b in range(BINS):
         total += histogram[0, b, SUM]
         rows += histogram[0, b, ROWS]
-    best, column, edge = 1e-12, -1, 0
     whole = total * total / rows
+    best, column, edge = whole + 1e-12, -1, 0
     for j in range(len(histogram)):
         left, below = 0.0, 0.0
         for b in range(counts[j]):
@@ -173,10 +179,10 @@ def best_split(histogram: Array, counts: Whole) -> tuple[float, int, int]:
             if above < LEAF_ROWS:
                 break
             right = total - left
-            gain = left * left / below + right * right / above - whole
-            if gain > best:
-                best, column, edge = gain, j, b
-    return best, column, edge
+            score = left * left / below + right * right / above
+            if score > best * (1.0 + ROUNDING):
+                best, column, edge = score, j, b
+    return best - whole, column, edge
 
 
 @compiled
@@ -335,6 +341,11 @@ def _recombined(values: Single, matrix: Array) -> Single:
     return recombined(values.astype(np.float64), matrix).astype(np.float32)
 
 
+def _step(rows: int) -> int:
+    """Return the number of rows from one ensemble to the next: half the last power of two."""
+    return MOST if rows >= MOST else 1 << (rows.bit_length() - 2)
+
+
 def _single(values: Array) -> Single:
     """Return values in single precision, clipped to a range in which they are finite."""
     return np.minimum(np.maximum(values, -WIDEST), WIDEST).astype(np.float32)
@@ -360,10 +371,7 @@ class Boosting(Stateful):
     @property
     def _began(self) -> int:
         """Number of rows after which the last ensemble was begun; 0: none was."""
-        rows = self._rows
-        if rows >= MOST:
-            return rows - rows % MOST
-        return 1 << (rows.bit_length() - 1) if rows >= FIRST else 0
+        return self._rows - self._rows % _step(self._rows) if self._rows >= FIRST else 0
 
     @property
     def _ends(self) -> int:
@@ -375,7 +383,7 @@ class Boosting(Stateful):
         began = self._began
         if self._fit is not None:
             return self._ends - self._rows
-        return (FIRST if not began else min(2 * began, began + MOST)) - self._rows
+        return (began + _step(began) if began else FIRST) - self._rows
 
     def _advance(self) -> None:
         """Begin, grow or complete an ensemble, as the number of rows says."""

@@ -28,8 +28,8 @@ Those experts hardly improve once the dictionary is full. From row 128 on local 
 (`pronk.aggregate.local`) learn for as long as the stream lasts: partition trees whose leaves are
 exact kernel ridge learners on at most 128 rows, so that their capacity grows with the stream and
 their time per row does not. Boosted trees (`pronk.aggregate.boosting`) are fitted to the last rows
-at rows 512, 1024, .. 16,384 and then every 16,384 rows: they learn jumps along a column, which
-kernels blur. A second mixture combines all of them with the prediction of the other experts.
+at rows 512, 768, 1024, 1536, .. 16,384 and then every 16,384 rows: they learn jumps along a column,
+which kernels blur. A second mixture combines all of them with the prediction of the other experts.
 
 After an alarm of rising errors a second such learner starts beside the first, with new scales, and
 replaces it if it is better (`pronk.aggregate.recovery`, `changes_`).
