@@ -59,12 +59,14 @@ def test_xrfm_sees_standardised_numbers_and_columns_per_category(small, monkeypa
     (model,) = models
     rows, targets, others, other_targets = model.parts
     assert (len(rows), len(others)) == (400, 100)
-    together = np.vstack((rows, others))
+    order = np.random.default_rng(0).permutation(500)
+    together, known = np.empty((500, 4)), np.empty(500)
+    together[order] = np.vstack((rows, others))
+    known[order] = np.concatenate((targets, other_targets))
     one = (small.X[:500, 0] - small.X[:500, 0].mean()) / small.X[:500, 0].std()
     np.testing.assert_allclose(together[:, 0], one, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(together[:, 1:], small.X[:500, [1]] == np.array([0, 2, 4]))
     y = small.y[:500]
-    known = np.concatenate((targets, other_targets))
     np.testing.assert_allclose(known, (y - y.mean()) / y.std(), rtol=1e-5, atol=1e-5)
     assert len(model.asked[0]) == 700  # and predictions are targets as they were
     np.testing.assert_allclose(found[500:], y.mean() + y.std() * np.mean(targets), rtol=1e-5)
@@ -111,8 +113,9 @@ def test_page_with_and_without_runs_of_pronk(small):
         runs[f"batch/{name}/pronk"] = run | {"mark": "mark", "loss": loss}
     text = str(batch_page.Page(runs, "mark").parts())
     first = "pronk is first or within 3 % of the first of all learners, batch ones included, on "
-    assert f"chosen**: {first}1 of 2 sets (first on 0), behind on mv (10 %, last)." in text
-    assert f"`+`**: {first}1 of 1 sets (first on 1)." in text
+    few = "all six batch learners were run to the end on 0 of the"
+    assert f"chosen**: {first}1 of 2 sets (first on 0; {few} 2), behind on mv (10 %" in text
+    assert f"`+`**: {first}1 of 1 sets (first on 1; {few} 1)." in text
     assert "pronk: 3 of 40 sets; not run on bike_hour, elec2" in text
     assert "A star marks" in str(batch_page.Page(runs, "another mark").parts())
 

@@ -194,11 +194,12 @@ class Page:
 
     def standing(self, names: list[str]) -> str:
         """How often pronk is first or near the first of all learners, and where it is behind."""
-        first, near, behind = 0, 0, []
+        first, near, complete, behind = 0, 0, 0, []
         for name in names:
             own, other = self.error(name, "pronk"), self.best(name, RIVALS)
             if own is None or other is None:
                 continue
+            complete += len(self.errors_of(name, LIBRARIES)) == len(LIBRARIES)
             best = self.errors_of(name, [other])[other]
             first += own <= best
             near += best < own <= (1 + NEAR) * best
@@ -210,7 +211,8 @@ class Page:
             return "pronk's runs were not made yet."
         text = (
             f"pronk is first or within 3 % of the first of all learners, batch ones included, on "
-            f"{first + near} of {count} sets (first on {first})"
+            f"{first + near} of {count} sets (first on {first}; all six batch learners were run to "
+            f"the end on {complete} of the {count})"
         )
         return text + (f", behind on {', '.join(behind)}." if behind else ".")
 

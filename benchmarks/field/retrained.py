@@ -1,10 +1,10 @@
 """Batch learners retrained during the stream, each with its defaults on one thread.
 
     lightgbm, xgboost, hgb, catboost     gradient boosting
-    xrfm                                 kernel ridge regression in a learned metric, one fifth of
-                                         the rows for its choices
+    xrfm                                 kernel ridge regression in a learned metric, a random fifth
+                                         of the rows for its choices
     realmlp                              pytabkit's RealMLP_TD, a network of 256 epochs; it too
-                                         keeps one fifth of the rows for its choices
+                                         keeps a fifth of the rows for its choices
 
 A row is predicted by the model trained last. Training takes place after 250, 500, 1,000, 2,000, ..
 rows, up to ``every``, and then after every ``every`` rows, on all rows so far or on the last
@@ -80,7 +80,7 @@ class Retrained:
 class XRFM:
     """xRFM as its documentation prepares rows: numbers standardised, categories one-hot.
 
-    The last fifth of the rows is for its choices; targets are standardised too.
+    A random fifth of the rows is for its choices; targets are standardised too.
     """
 
     def __init__(self, labels: bool) -> None:
@@ -98,7 +98,8 @@ class XRFM:
         if not self.labels:
             self.middle, self.spread = y.mean(), y.std() or 1.0
             y = ((y - self.middle) / self.spread).astype(np.float32)
-        rows, cut = self.prepared(X), len(y) - len(y) // 5
+        order = np.random.default_rng(0).permutation(len(y))
+        rows, y, cut = self.prepared(X)[order], y[order], len(y) - len(y) // 5
         self.model.fit(rows[:cut], y[:cut], rows[cut:], y[cut:])
 
     def numbers(self, X: Any) -> np.ndarray:
