@@ -31,7 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import pronk
-from field import batch, batch_page, measures, page, peers, sets
+from field import batch, batch_page, measures, page, passes, peers, sets
 from field.results import keep, load, stale
 from field.workers import done
 from pronk.estimators.prepared import Prepared
@@ -49,7 +49,8 @@ def run(name: str, seed: int = 0, rows: int | None = None) -> dict[str, Any]:
 
 def run_peer(name: str, peer: str, rows: int | None, longest: float) -> dict[str, Any]:
     data = sets.read(name, 0, rows)
-    return measures.of_peer(peers.PEERS[peer](data), data, longest)
+    found = measures.of_peer(peers.PEERS[peer](data), data, longest)
+    return {**found, "version": passes.version(peer)}
 
 
 def run_batch(name: str, longest: float) -> dict[str, Any]:

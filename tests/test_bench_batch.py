@@ -106,7 +106,7 @@ def test_page_with_and_without_runs_of_pronk(small):
     run = batch.run("casp", "last", 60.0)
     runs = {f"batch/{name}/last": run for name in ("casp", "abalone", "elec2", "mv")}
     text = str(batch_page.Page(runs, "mark").parts())
-    assert text.count("pronk's runs were not made yet. The first of the others is, on 2 sets") == 2
+    assert text.count("pronk's runs were not made yet. The best of the others: last on 2.") == 2
     assert "not run" in text and "A star marks" not in text
     for name, factor in (("casp", 0.5), ("abalone", 1.02), ("mv", 1.1)):
         loss = {length: factor * value for length, value in run["loss"].items()}

@@ -151,8 +151,16 @@ class Page:
         text = self.text(name, learner, found[learner])
         return f"**{text}**" if least and found[learner] == min(found.values()) else text
 
+    def used(self) -> tuple[str, ...]:
+        """pronk and those that were run at all."""
+        return tuple(p for p in ("pronk", *RIVALS) if p == "pronk" or self.of(p))
+
+    def of(self, learner: str) -> list[str]:
+        """The sets that a learner was run on."""
+        return [n for n in self.names if (n, learner) in self.runs]
+
     def errors(self) -> list[Part]:
-        return self.table_of(self.names, ("pronk", *RIVALS), least=True)
+        return self.table_of(self.names, self.used(), least=True)
 
     def absent(self) -> list[Part]:
         """Which runs there are not."""
@@ -182,9 +190,9 @@ class Page:
         for title, group in groups:
             names = [n for n in group if self.best(n, RIVALS)]
             wins = Counter(self.best(n, RIVALS) for n in names)
-            others = ", ".join(f"{NAMES[p]} {k}" for p, k in wins.most_common() if p)
+            others = ", ".join(f"{NAMES[p]} on {k}" for p, k in wins.most_common() if p)
             text = f"**{title}**: {self.standing(names)}"
-            found.append(f"{text} The first of the others is, on {len(names)} sets: {others}.")
+            found.append(f"{text} The best of the others: {others}.")
             if ratios := self.ratios(names):
                 found.append(
                     "Geometric mean of the others' error over pronk's (in brackets the number of "
@@ -272,13 +280,12 @@ class Page:
 
     def past(self) -> list[Part]:
         names = [n for n in self.names if n in STREAMS]
-        return self.table_of(
-            names, ("pronk", "last", "lightgbm", "lightgbm-lags", "catboost", "catboost-lags"),
-            least=False,
-        )  # fmt: skip
+        lagged = ("lightgbm", "lightgbm-lags", "catboost", "catboost-lags")
+        learners = ("pronk", "last", *(p for p in lagged if self.of(p)))
+        return self.table_of(names, learners, least=False)
 
     def times(self) -> list[Part]:
-        learners = [p for p in ("pronk", *RIVALS) if any(q == p for _, q in self.runs)]
+        learners = [p for p in self.used() if self.of(p)]
         rows: list[list[str]] = []
         every: dict[str, list[float]] = {learner: [] for learner in learners}
         for name in self.names:
