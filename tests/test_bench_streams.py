@@ -29,7 +29,10 @@ def naive(data, settings):
     y, found, model = data.y.tolist(), [], None
     for t in range(len(y)):
         early = [250, 500, 1000, 2000, 4000]
-        if (t % settings.every == 0 and t) or (t in early and t < settings.every):
+        planned = t in settings.at
+        if settings.every:
+            planned = (t % settings.every == 0 and t) or (t in early and t < settings.every)
+        if planned:
             model = Nearest()
             begin = 0 if settings.window is None else max(0, t - settings.window)
             rows = [with_lags(data, y, i, settings.lags) for i in range(begin, t)]
@@ -57,10 +60,12 @@ def stream(labels, n=1300):
 
 
 @pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize("settings", [{}, {"window": 300}, {"lags": 3}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"window": 300}, {"lags": 3}, {"every": 0, "at": (250, 700, 1300, 2000)}]
+)
 def test_retrained_peer_against_row_by_row(labels, settings, monkeypatch):
     monkeypatch.setattr(retrained, "make", lambda library, labels: Nearest())
-    data, peer = stream(labels), Retrained("lightgbm", 400, **settings)
+    data, peer = stream(labels), Retrained("lightgbm", **{"every": 400, **settings})
     found = np.concatenate(list(peer.predictions(data)))
     if labels:  # several labels may be the most frequent in the first rows
         assert np.mean(found[:250] != naive(data, peer)[:250]) < 0.05

@@ -23,6 +23,8 @@ PUBLISHED = {
 #: Whole streams in the order of time.
 WHOLE = ("elec2", "bike_hour", "flights2001", "abrupt", "gradual")
 COLD = ("fogd", "awv", "linear")
+#: A squared error this many times ours is one of a learner that diverged.
+CAP = 100.0
 
 #: The page around the tables; `{name}` alone is a method of `Page`.
 TEMPLATE = """# The default learner
@@ -35,7 +37,8 @@ script fills (`PRONK_DATA=folder python benchmarks/bench_default.py --field --co
 for all data. One pass; every row is predicted before it is learned. Losses are mean squared errors
 of targets scaled to [0, 1], or error rates in percent; times are CPU time of one thread on a busy
 machine; `points` is the size of the dictionary. The authors of the learner chose the data sets and
-ran the others with their defaults.{star}
+ran the others with their defaults. Gradient boosting and other batch learners, trained again and
+again on the same sets: [Batch learners, retrained](batch.md).{star}
 
 ## The field
 
@@ -49,8 +52,9 @@ and bike_hour (correlated errors), and *fixed* with the `+` sets and other gener
 from digits on were added later.
 
 Peers, each with its defaults: river's linear, logistic or softmax regression behind its standard
-scaler, adaptive Hoeffding tree (HAT), aggregated Mondrian forest (AMF) and adaptive random forest
-(ARF); scikit-learn's SGD on standardised columns (RFF: on random Fourier features of them); Vowpal
+scaler, and on standardised columns its adaptive Hoeffding tree (HAT), aggregated Mondrian forest
+(AMF) and adaptive random forest (ARF); on raw columns of numbers HAT and ARF diverge on several
+sets. scikit-learn's SGD on standardised columns (RFF: on random Fourier features of them); Vowpal
 Wabbit (VW); the 5 nearest of the last 1,000 rows (kNN); the last target (last). An empty cell is a
 run that was not made, `slow` one that was stopped after a minute or more of CPU time (listed
 below). Categories are one-hot columns for all but the trees. sea, agrawal, hyperplane, rbf, led,
@@ -101,7 +105,8 @@ as bandwidth; linear and logistic as above.
 
 ## Whole streams, in the order of time
 
-Time per row in brackets; `diverged` is a mean squared error above 1000. `abrupt` and `gradual` are
+Time per row in brackets; `diverged` is a mean squared error above 1000; `raw` marks HAT and ARF on
+columns that are not standardised. `abrupt` and `gradual` are
 30,000 rows, sin(3a) + b changing into cos(3a) - b in the middle, with noise of variance 0.01.
 `flights2001` is the first 100,000 rows.
 
@@ -116,6 +121,11 @@ def number(value: float | None, labels: bool) -> str:
     if not value < 1000:
         return "diverged"
     return f"{value:.2f}" if labels else f"{value:.3g}" if value >= 1 else f"{value:.5f}"
+
+
+def raw(learner: str, run: dict[str, Any]) -> str:
+    """A note on trees that saw columns as they are, which runs without a version did."""
+    return " raw" if learner in ("tree", "forest") and "version" not in run else ""
 
 
 class Page:
@@ -206,20 +216,30 @@ class Page:
                     behind.append(f"{name} ({100 * ratio - 100:.0f} %, {which})")
             text = f"{title}: first on {first} of {len(names)}, within 3 % of the first on {near}"
             lines.append(text + (f", behind on {', '.join(behind)}." if behind else "."))
-            means = []
+            means, apart = [], []
             for peer in self.peers():
-                ratios = [
-                    np.log(min(found[peer] / max(found["default"], 1e-12), 100.0))
-                    for found in (self.losses(n) for n in names)
-                    if found.get(peer, 0.0) > 0.0
-                ]
-                if ratios:
-                    means.append(f"{NAMES[peer]} {np.exp(np.mean(ratios)):.2f} ({len(ratios)})")
+                ratios = {n: r for n in names if (r := self.ratio(n, peer)) is not None}
+                diverged = [n for n, r in ratios.items() if r >= CAP and n not in LABELS]
+                kept = [np.log(min(r, CAP)) for n, r in ratios.items() if n not in diverged]
+                if kept:
+                    means.append(f"{NAMES[peer]} {np.exp(np.mean(kept)):.2f} ({len(kept)})")
+                if diverged:
+                    apart.append(f"{NAMES[peer]} on {', '.join(diverged)}")
             lines.append(
-                "Geometric mean of the others' error over ours (ratios capped at 100; in "
-                f"brackets the number of sets): {', '.join(means)}."
+                "Geometric mean of the others' error over ours (in brackets the number of sets; "
+                f"ratios of error rates capped at 100): {', '.join(means)}."
             )
+            if apart:
+                lines.append(
+                    "Diverged, with more than 100 times our squared error, and not in these means: "
+                    f"{'; '.join(apart)}."
+                )
         return lines
+
+    def ratio(self, name: str, peer: str) -> float | None:
+        """Error of a peer over ours; None if it was not run, or has no error."""
+        found = self.losses(name)
+        return found[peer] / max(found["default"], 1e-12) if found.get(peer) else None
 
     # -- honesty ---------------------------------------------------------------------------------
 
@@ -322,8 +342,8 @@ class Page:
                 continue
             covered = f"{100 * own['coverage']:.1f}" if own.get("coverage") is not None else ""
             cells = [
-                "" if r is None else f"{number(r['loss'], labels)} ({r['microseconds']:.0f} us)"
-                for r in found.values()
+                f"{number(r['loss'], labels)} ({r['microseconds']:.0f} us)" + raw(c, r) if r else ""
+                for c, r in found.items()
             ]
             cells[0] += self.old(f"{name}/default")
             rows.append([name, f"{own['rows']:,}", covered, *cells])

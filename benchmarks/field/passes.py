@@ -35,6 +35,8 @@ LAGS = 3
 
 LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "hgb": "HistGradientBoosting"}
 RIVER = ("linear", "hat", "amf", "arf")
+#: These see standardised columns; runs whose version does not say so saw raw ones.
+STANDARDISED = ("hat", "arf")
 
 
 def parse(learner: str) -> Retrained | None:
@@ -65,7 +67,8 @@ def version(learner: str) -> str:
     if settings is not None:
         return retrained.version(settings.library)
     if learner in RIVER:
-        return f"river {version_of('river')}"
+        columns = ", standardised columns" if learner in STANDARDISED else ""
+        return f"river {version_of('river')}{columns}"
     if learner in peers.CAPYMOA:
         return f"capymoa {version_of('capymoa')}"
     return "1"
@@ -112,16 +115,27 @@ def by_rows(learner: str, data: Data) -> Iterator[np.ndarray]:
 
 
 def run(name: str, learner: str, rows: int | None, longest: float) -> dict[str, Any]:
-    """One pass over the first rows of a set; it is stopped after ``longest`` seconds of CPU time.
+    """One pass over the first rows of a set, see `measured`."""
+    data = streams.read(name)
+    total, variance = len(data.y), float(data.y.var())
+    made = version(learner)  # for the default learner, this also loads its compiled code
+    data = data.first(rows or total)
+    lengths = streams.lengths(name, total, len(data.y))
+    return {
+        "set": name, "learner": learner, "version": made, "total": total, "variance": variance,
+        **measured(predictions(learner, name, data), data, lengths, longest),
+    }  # fmt: skip
+
+
+def measured(
+    walk: Iterator[np.ndarray], data: Data, lengths: list[int], longest: float
+) -> dict[str, Any]:
+    """One pass of predictions; it is stopped after ``longest`` seconds of CPU time.
 
     Return the mean loss (0-1 or squared) of all rows and of the last quarter of them, and the time
     per row, at each length; the longest time between two predictions; the memory that the pass
     added, with that of compiled code and of libraries that the learner loads during the pass.
     """
-    data = streams.read(name)
-    total, variance = len(data.y), float(data.y.var())
-    made = version(learner)  # for the default learner, this also loads its compiled code
-    data = data.first(rows or total)
     n = len(data.y)
     loss, clock, longest_step = np.zeros(n), np.zeros(n), 0.0
     done = 0
@@ -129,7 +143,7 @@ def run(name: str, learner: str, rows: int | None, longest: float) -> dict[str, 
     before = memory(reset=True)
     start = last = time.process_time()
     with np.errstate(over="ignore"):
-        for found in predictions(learner, name, data):
+        for found in walk:
             now = time.process_time()
             stop = done + len(found)
             truth = data.y[done:stop]
@@ -143,15 +157,14 @@ def run(name: str, learner: str, rows: int | None, longest: float) -> dict[str, 
                 break
     after = memory()
     result: dict[str, Any] = {
-        "set": name, "learner": learner, "version": made, "rows": done, "total": total,
-        "labels": data.labels, "columns": data.X.shape[1], "variance": variance,
+        "rows": done, "labels": data.labels, "columns": data.X.shape[1],
         "longest step": longest_step,
         "megabytes": None if after is None or before is None else (after - before) / 2**20,
         "loss": {}, "last quarter": {}, "microseconds": {},
     }  # fmt: skip
     if done < n:
         result["stopped after"] = longest
-    for length in streams.lengths(name, total, n):
+    for length in lengths:
         if length <= done:
             result["loss"][str(length)] = float(loss[:length].mean())
             result["last quarter"][str(length)] = float(loss[length - length // 4 : length].mean())

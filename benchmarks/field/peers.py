@@ -1,8 +1,8 @@
 """What the default learner is compared with, row by row, each with its own defaults.
 
     arf, amf, hat    river's adaptive random forest, aggregated Mondrian forest, adaptive Hoeffding
-                     tree, categories are text to the classifiers arf and hat and codes to the
-                     others; amf, whose splits depend on ranges, sees standardised columns
+                     tree, on standardised columns; categories are text to the classifiers arf and
+                     hat, and columns like others to the rest
     linear           river's linear, logistic or softmax regression behind its standard scaler
     sgd, rff         scikit-learn's SGD on standardised columns, and on 300 random Fourier features
                      of them (RBFSampler, gamma 1/columns)
@@ -69,14 +69,13 @@ def river(name: str) -> Peer:
         model = river_model(name, data.labels, len(np.unique(data.y)))
         X = data.wide if name == "linear" else data.X
         names = [f"x{j}" for j in range(X.shape[1])]
-        if name == "amf":  # its splits depend on the ranges of the columns
-            scale = Standard(X.shape[1])
-            X = np.array([scale(row) for row in X])
-        text = data.categories if data.labels and name in ("arf", "hat") else ()
-        for row, target in zip(X.tolist(), data.y.tolist(), strict=True):
+        text = list(data.categories) if data.labels and name in ("arf", "hat") else []
+        scale = Standard(X.shape[1])
+        for row, target in zip(X, data.y.tolist(), strict=True):
+            scaled = row.tolist() if name == "linear" else scale(row).tolist()
             for j in text:
-                row[j] = str(row[j])
-            x = dict(zip(names, row, strict=True))
+                scaled[j] = str(row[j])
+            x = dict(zip(names, scaled, strict=True))
             yield model.predict_proba_one(x) if data.labels else (model.predict_one(x) or 0.0)
             model.learn_one(x, target)
 

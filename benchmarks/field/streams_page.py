@@ -68,8 +68,9 @@ the last quarter of the rows: what a user of a long stream sees.
   are columns too, on data in the order of time. *Categories*: columns of codes are declared as
   categories. Before the first training the prediction is the mean or the most frequent label.
 - **linear, AMF, ARF**: river's linear, logistic or softmax regression on standardised columns,
-  aggregated Mondrian forest, adaptive random forest. **last**: the last target. **mean**: the mean
-  of the targets before, or the most frequent label.
+  aggregated Mondrian forest, adaptive random forest (on raw columns, unless the versions above say
+  otherwise). **last**: the last target. **mean**: the mean of the targets before, or the most
+  frequent label.
 
 Sets in random order are shuffled once (`numpy.random.default_rng(0)`). All learners read the same
 columns of numbers; categories are integer codes. covtype has its seven classes; cod-rna is the test
