@@ -4,6 +4,7 @@ import copy
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pronk
@@ -319,3 +320,30 @@ def test_a_learner_of_compressed_columns_continues_after_a_file(tmp_path):
     again = pronk.load(tmp_path / "model.pronk")
     expected = model.predict_then_learn(X[700:], y[700:])
     assert np.array_equal(again.predict_then_learn(X[700:], y[700:]), expected)
+
+
+# -- directions in words --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_directions_have_the_names_of_the_columns(prepared):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (700, 3)), columns=["wind", "sun", "rain"])
+    frame["city"] = rng.choice(["Rome", "Oslo"], 700)
+    y = np.sin(4 * frame.wind + 3 * frame.sun) + 0.1 * (frame.city == "Oslo")
+    learner = pronk.OnlineKernelRegressor(random_state=0)
+    model = pronk.Prepared(learner) if prepared else learner
+    model.partial_fit(frame[:6], y[:6])
+    assert model.directions_ == []
+    model.partial_fit(frame[6:], y[6:])
+    first = model.directions_[0]
+    assert list(first["columns"])[:2] == ["wind", "sun"] and first["share"] > 0.8
+    assert first["columns"]["wind"] == pytest.approx(0.8, abs=0.05)
+    assert first["columns"]["sun"] == pytest.approx(0.6, abs=0.05)
+    assert sum(one["share"] for one in model.directions_) <= 1.0 + 1e-9
+
+
+def test_learners_without_the_view_have_no_directions():
+    X = np.random.default_rng(3).normal(size=(300, 2))
+    model = pronk.OnlineKernelRegressor("laplacian", random_state=0).fit(X, X[:, 0])
+    assert model.directions_ == []

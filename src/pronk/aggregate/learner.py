@@ -58,6 +58,7 @@ from pronk.aggregate.late import MOST_NUMBERS, Reader, ReadRows
 from pronk.aggregate.points import most_points
 from pronk.aggregate.representation import ColumnScale, column_scale, local_metrics
 from pronk.aggregate.settings import (
+    FULL,
     PAST,
     PLAIN,
     RELEVANCE,
@@ -141,6 +142,12 @@ class OnlineKernel(Stateful):
     def points(self) -> Array:
         """Points of the dictionary, scaled as the kernel reads them."""
         return np.empty((0, self.columns)) if self.experts is None else self.experts.points
+
+    @property
+    def directions(self) -> Array:
+        """Weights (columns, m) of the directions that experts read; m is 0 where none does."""
+        views = [] if self.experts is None else self.experts.views
+        return next((v.weights for v in views if v.number == FULL), np.zeros((self.columns, 0)))
 
     # -- learning ---------------------------------------------------------------------------
 

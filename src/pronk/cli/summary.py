@@ -21,7 +21,7 @@ from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.formatting import number, size
 from pronk.evaluate.metrics import describe_leads
 from pronk.evaluate.tables import metrics_table, targets_table
-from pronk.evaluate.trace import Trace, changes_of, describe_change
+from pronk.evaluate.trace import Trace, changes_of, describe_change, directions_of
 
 #: Characters of the loss curve, and drift alarms that are listed.
 WIDTH, LISTED = 32, 5
@@ -218,6 +218,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         screen.command_line(),
         run.several,
         changes_of(model),
+        directions_of(model),
     )
     try:
         write_run_report(report, path)
@@ -260,6 +261,7 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
         "worse": [lead.to_dict() for lead in run.evaluation.worse],
         "drift": [alarm.to_dict() for alarm in trace.alarms],
         "changes": changes_of(model),
+        "directions": directions_of(model),
         "saved": None if job.save is None else str(job.save),
         "predictions": None if job.predictions is None else str(job.predictions),
         "report": None if job.report is None else str(job.report),

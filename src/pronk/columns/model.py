@@ -40,6 +40,8 @@ TIMES_ONLY = "times"
 MOST_COLUMNS = 2**24
 #: Values of the option ``missing``.
 MISSING = ("error", "mean")
+#: Shares of directions and weights of columns in them that are too small to name.
+SMALL_SHARE, SMALL_WEIGHT = 0.01, 0.1
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,24 @@ class Columns:
                 name = str(self.names[owners[one["place"]]])
                 own.setdefault(name, {**one, "column": name})
             found.append({**change, "columns": list(own), "details": list(own.values())})
+        return found
+
+    def named_directions(self, directions: Array) -> list[dict[str, Any]]:
+        """Name the weights of directions (learner's columns, m), the strongest first.
+
+        Each has a "share" of the whole change, in squares, and its "columns" with their weights,
+        the largest first and positive; directions and weights that are small are left out.
+        """
+        names, squares = self.names_out(), (directions**2).sum(axis=0)
+        found = []
+        for one, square in zip(directions.T, squares, strict=True):
+            weights = one / np.sqrt(square) if square else one
+            order = [j for j in np.argsort(-np.abs(weights)) if abs(weights[j]) >= SMALL_WEIGHT]
+            share = float(square / squares.sum()) if square else 0.0
+            if share >= SMALL_SHARE:
+                sign = np.sign(weights[order[0]])
+                columns = {str(names[j]): float(sign * weights[j]) for j in order}
+                found.append({"share": share, "columns": columns})
         return found
 
     def described(self) -> list[dict[str, Any]]:

@@ -301,6 +301,18 @@ class Prepared(WithColumns, Declared):
         return self._columns.with_names(self.learner_.changes_)
 
     @property
+    def directions_(self) -> list[dict[str, Any]]:
+        """The learner's ``directions_``, with the names of the columns as they are given."""
+        found: list[dict[str, Any]] = self.learner_.directions_
+        names = dict(
+            zip(self.learner_._columns.names_out(), self._columns.names_out(), strict=True)
+        )
+        return [
+            {**one, "columns": {names[name]: weight for name, weight in one["columns"].items()}}
+            for one in found
+        ]
+
+    @property
     def orders_(self) -> list[str]:
         """Return how dates with the year last are read in each column; see ``dates``."""
         return list(self._columns.layout.orders)

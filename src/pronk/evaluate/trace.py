@@ -430,7 +430,16 @@ def _learner_of(model: Any) -> Any:
 
 def changes_of(model: Any) -> list[dict[str, Any]]:
     """Return the last changes to which a model's learner has reacted (`changes_`), if it does."""
-    return list(getattr(model, "changes_", getattr(_learner_of(model), "changes_", [])))
+    return _listed(model, "changes_")
+
+
+def directions_of(model: Any) -> list[dict[str, Any]]:
+    """Return the directions along which a model's prediction changes (`directions_`), if any."""
+    return _listed(model, "directions_")
+
+
+def _listed(model: Any, name: str) -> list[dict[str, Any]]:
+    return list(getattr(model, name, getattr(_learner_of(model), name, [])))
 
 
 def count_changes(model: Any) -> dict[str, int]:

@@ -19,8 +19,8 @@ from pronk.evaluate.tables import Cell, Table, TableRow, metrics_table, targets_
 from pronk.evaluate.trace import Trace, describe_change
 from pronk.report.page import render
 
-#: Most classes in the table of calibrations.
-CLASSES = 20
+#: Most classes in the table of calibrations; directions and columns in that of directions.
+CLASSES, DIRECTIONS, COLUMNS = 20, 4, 12
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class RunReport:
     targets: Sequence[str] = ()
     changes: Sequence[dict[str, Any]] = ()
     """Reactions of the learner to changes of the stream (``changes_``)."""
+    directions: Sequence[dict[str, Any]] = ()
+    """Combinations of columns along which the prediction changes (``directions_``)."""
 
     @property
     def trace(self) -> Trace:
@@ -74,6 +76,7 @@ def run_html(report: RunReport) -> str:
         labels=trace.task == "classification",
         classes=_classes(trace),
         alarms=_alarms(trace),
+        directions=_directions(report.directions),
         changes=[describe_change(change) for change in report.changes],
         settings=report.settings,
         command=report.command,
@@ -136,6 +139,27 @@ def _counts(picture: Picture) -> Table:
         for label, *pair in zip(labels, matrix, shares, strict=True)
     ]
     return Table(["label \\ prediction", *labels], rows, picture.caption)
+
+
+def _directions(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Return the columns of the first directions, those of the strongest first; None without."""
+    found = found[:DIRECTIONS]
+    names = list(dict.fromkeys(name for one in found for name in one["columns"]))[:COLUMNS]
+    if not names:
+        return None
+    rows = []
+    for name in names:
+        weights = [one["columns"].get(name) for one in found]
+        cells = [
+            Cell("", shade=0.0) if w is None else Cell(f"{w:.2f}", shade=abs(w)) for w in weights
+        ]
+        rows.append(TableRow(name, cells))
+    note = (
+        "Weights of the columns, as scaled, in the combinations along which the prediction changes "
+        "most, and their shares of the whole change, in squares."
+    )
+    header = [f"direction {i}: {one['share']:.0%}" for i, one in enumerate(found, 1)]
+    return Table(["column", *header], rows, note)
 
 
 def _alarms(trace: Trace) -> Table | None:

@@ -347,6 +347,25 @@ class _OnlineKernel(TimedLearner):
         return self._columns.with_names(self._model.changes)
 
     @property
+    def directions_(self) -> list[dict[str, Any]]:
+        """Combinations of columns along which the prediction changes most, the strongest first.
+
+        "share" is that of the whole change, in squares; "columns" has the weights of the columns as
+        scaled (one may be several columns of the learner, such as "city#2"). Found at row 2,048 and
+        before (`pronk.aggregate.representation`); empty before row 8, and where no expert that
+        reads them is left.
+
+        >>> import numpy as np
+        >>> from pronk import OnlineKernelRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (600, 4))
+        >>> model = OnlineKernelRegressor(random_state=0).fit(X, np.sin(4 * X[:, 0] + 3 * X[:, 1]))
+        >>> {name: round(weight, 1) for name, weight in model.directions_[0]["columns"].items()}
+        {'x0': 0.8, 'x1': 0.6}
+        """
+        check_is_fitted(self)
+        return self._columns.named_directions(self._model.incumbent.directions)
+
+    @property
     def change_counts_(self) -> dict[str, int]:
         """Number of "trials" of a challenger so far, and of each of their outcomes."""
         check_is_fitted(self)
