@@ -69,7 +69,9 @@ def test_xrfm_sees_standardised_numbers_and_columns_per_category(small, monkeypa
     y = small.y[:500]
     np.testing.assert_allclose(known, (y - y.mean()) / y.std(), rtol=1e-5, atol=1e-5)
     assert len(model.asked[0]) == 700  # and predictions are targets as they were
-    np.testing.assert_allclose(found[500:], y.mean() + y.std() * np.mean(targets), rtol=1e-5, atol=0)
+    np.testing.assert_allclose(
+        found[500:], y.mean() + y.std() * np.mean(targets), rtol=1e-5, atol=0
+    )
 
 
 def test_catboost_is_told_which_columns_are_categories(small, monkeypatch):
