@@ -90,7 +90,7 @@ def test_shape_of_the_json(capsys, folder):
         "scale_target", "metrics", "seconds", "microseconds_per_row", "size", "memory", "baseline",
         "saved",
         "predictions", "versions", "unlabelled", "unpredicted", "checkpoint", "resumed_at", "drift",
-        "recent", "changes",
+        "recent", "changes", "directions",
         "repeat_last", "worse", "this_input", "metrics_file", "report", "chosen", "rows_before",
         "bad_rows",
     }  # fmt: skip
