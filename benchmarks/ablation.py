@@ -54,7 +54,7 @@ from pronk.aggregate import (  # noqa: E402
     representation,
     settings,
 )
-from pronk.aggregate.representation import in_half_medians  # noqa: E402
+from pronk.aggregate.representation import in_half_medians, local_metrics  # noqa: E402
 from pronk.aggregate.settings import PAST, RELEVANCE, SMOOTH_ALPHA, Setting, grid  # noqa: E402
 from pronk.core import scales  # noqa: E402
 
@@ -217,7 +217,6 @@ def local_with(
     small: bool | None = None,
 ) -> Iterator[None]:
     """Vary the local experts; ``kept`` are the experts in their mixture, 0 is g."""
-    add_local = experts.Experts.add_local
 
     class Selected(mixture.Mixture):
         def learn(self, P: Array, *others: Any) -> Any:
@@ -229,23 +228,22 @@ def local_with(
     class Varied(local.LocalExperts):
         def __init__(self, metrics: Array, limits: Array, signed: bool, *made: Any) -> None:
             seed, memory, own_small, *others = made
-            own_small = own_small if small is None else small
             super().__init__(metrics, limits, signed, seed, memory, own_small, *others)
+            if small is not None:
+                self.forest = local.Forest(metrics, limits, signed, seed, memory, small)
             change(self.forest)
             self.mixture = Selected(len(kept), limits, signed, *others)
 
         def learn(self, Z: Array, Y: Array, G: Array, *others: Any) -> Array:
             return G if kept == (0,) else super().learn(Z, Y, G, *others)
 
-    def added(self: Any, metrics: Array, Z: Array | None = None) -> None:
-        if metric is not None:
-            assert Z is not None
-            metrics = metric(metrics, Z)
-        add_local(self, metrics, Z)
+    def metrics_of(Z: Array, Y: Array, seed: int) -> Array:
+        found = local_metrics(Z, Y, seed)
+        return found if metric is None else metric(found, Z)
 
     with (
         patch.object(experts, "LocalExperts", Varied),
-        patch.object(experts.Experts, "add_local", added),
+        patch.object(learner, "local_metrics", metrics_of),
     ):
         yield
 
