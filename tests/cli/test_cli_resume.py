@@ -1,6 +1,7 @@
 """Resume training on new data: other files, files that grew, labels that arrive late."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -356,11 +357,9 @@ def test_standard_input_leaves_no_record_and_prints_that(capsys, monkeypatch, da
     one, two, model = days
     first(capsys, one, model)
 
-    class Given:
-        buffer = two.open("rb")
-
-    monkeypatch.setattr("sys.stdin", Given)
-    out, err = good(second(capsys, "-", model))
+    with two.open("rb") as rows:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=rows))
+        out, err = good(second(capsys, "-", model))
     assert "note: rows of standard input are not recorded in the model" in err
     assert json.loads(out)["this_input"]["rows"] == 250
     good(second(capsys, two, model))  # which nobody can know
