@@ -19,6 +19,8 @@ from pronk.aggregate.baselines import (
 )
 from pronk.aggregate.representation import derivative_sizes, relevance
 from pronk.aggregate.settings import PAST, RELEVANCE, make_views
+from pronk.columns.frames import Layout
+from pronk.columns.model import Columns
 from pronk.core import scales
 
 
@@ -347,3 +349,10 @@ def test_learners_without_the_view_have_no_directions():
     X = np.random.default_rng(3).normal(size=(300, 2))
     model = pronk.OnlineKernelRegressor("laplacian", random_state=0).fit(X, X[:, 0])
     assert model.directions_ == []
+
+
+def test_directions_of_many_columns_of_equal_weight_have_names():
+    columns = Columns(Layout(None, ("number",) * 300))
+    (found,) = columns.named_directions(-np.ones((300, 1)))
+    assert len(found["columns"]) == 300 and min(found["columns"].values()) > 0.0
+    assert columns.named_directions(np.zeros((300, 2))) == []

@@ -40,7 +40,7 @@ TIMES_ONLY = "times"
 MOST_COLUMNS = 2**24
 #: Values of the option ``missing``.
 MISSING = ("error", "mean")
-#: Shares of directions and weights of columns in them that are too small to name.
+#: Shares of directions that are too small to name, and of their largest weight those of columns.
 SMALL_SHARE, SMALL_WEIGHT = 0.01, 0.1
 
 
@@ -190,13 +190,14 @@ class Columns:
         names, squares = self.names_out(), (directions**2).sum(axis=0)
         found = []
         for one, square in zip(directions.T, squares, strict=True):
-            weights = one / np.sqrt(square) if square else one
-            order = [j for j in np.argsort(-np.abs(weights)) if abs(weights[j]) >= SMALL_WEIGHT]
             share = float(square / squares.sum()) if square else 0.0
-            if share >= SMALL_SHARE:
-                sign = np.sign(weights[order[0]])
-                columns = {str(names[j]): float(sign * weights[j]) for j in order}
-                found.append({"share": share, "columns": columns})
+            if share < SMALL_SHARE:
+                continue
+            order = np.argsort(-np.abs(one))
+            weights = one * np.sign(one[order[0]]) / np.sqrt(square)
+            least = SMALL_WEIGHT * weights[order[0]]
+            columns = {str(names[j]): float(weights[j]) for j in order if abs(weights[j]) >= least}
+            found.append({"share": share, "columns": columns})
         return found
 
     def described(self) -> list[dict[str, Any]]:

@@ -383,11 +383,6 @@ class OnlineLearner(WithColumns, SavedState):
         """Predict, then learn, rows of weight 1 with the engine."""
         return self._model.learn(X, Y)
 
-    @property
-    def _bandwidth_is_final(self) -> bool:
-        """Whether the bandwidth is final; always true where it is not "auto"."""
-        return not isinstance(self._model, AutomaticBandwidth)
-
     def _finish_first_rows(self) -> None:
         """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""
         model: Any = self._model
