@@ -9,7 +9,7 @@ from typing import Any
 
 from field import batch
 from field.batch import LENGTHS, LIBRARIES, NAMES, ONLINE
-from field.results import Part, Runs, keep_page, stale, table
+from field.results import Part, Runs, fill, keep_page, stale, table
 from field.sets import CHOOSE_ON, FIELD, LABELS, STREAMS
 from field.streams_page import NEAR, number
 
@@ -301,19 +301,10 @@ class Page:
         return table(["data", *(NAMES[p] for p in learners)], rows, 1)
 
     def parts(self) -> list[Part]:
-        starred = any(self.old(name) for name in self.names)
-        star = " A star marks figures of an earlier learner than the tree's." if starred else ""
         kinds = {run["version"] for run in self.runs.values() if "mark" not in run}
         versions = ", ".join(sorted(kinds - {"1"}))
-        found: list[Part] = []
-        for text in TEMPLATE.split("\n\n"):
-            section = text.strip("{}") if text.startswith("{") else None
-            if section:
-                found += getattr(self, section)()
-            else:
-                chosen = ", ".join(CHOOSE_ON)
-                found.append(text.format(chosen=chosen, versions=versions, star=star))
-        return found
+        starred = any(self.old(name) for name in self.names)
+        return fill(TEMPLATE, self, starred, versions=versions, chosen=", ".join(CHOOSE_ON))
 
 
 def write(runs: Runs, mark: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from field.peers import CAPYMOA, NAMES, fits
-from field.results import Part, Runs, keep_page, stale, table
+from field.results import Part, Runs, fill, keep_page, stale, table
 from field.sets import CHOOSE_ON, FIELD, LABELS, STREAMS
 
 #: Published figures: best online, and BATCH or LIBSVM where the paper prints it.
@@ -361,17 +361,8 @@ class Page:
         ]
 
     def parts(self) -> list[Part]:
-        own = [k for k, r in self.runs.items() if "mark" in r]
-        starred = any(self.old(key) for key in own)
-        star = " A star marks figures of an earlier learner than the tree's." if starred else ""
-        found: list[Part] = []
-        for text in TEMPLATE.split("\n\n"):
-            section = text.strip("{}") if text.startswith("{") else None
-            if section:
-                found += getattr(self, section)()
-            else:
-                found.append(text.format(star=star, chosen=", ".join(CHOOSE_ON), slow=self.slow()))
-        return found
+        starred = any(self.old(key) for key, run in self.runs.items() if "mark" in run)
+        return fill(TEMPLATE, self, starred, chosen=", ".join(CHOOSE_ON), slow=self.slow())
 
 
 def write(runs: Runs, mark: str) -> None:

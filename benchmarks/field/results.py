@@ -57,3 +57,15 @@ def rounded(value: Any) -> Any:
 def stale(run: dict[str, Any] | None, mark: str) -> bool:
     """Whether a run is not there, or an earlier learner's."""
     return run is None or run.get("mark", mark) != mark
+
+
+def fill(template: str, page: Any, starred: bool, **words: str) -> list[Part]:
+    """Return the parts of a page: `{name}` alone is what that method of the page returns."""
+    star = " A star marks figures of an earlier learner than the tree's." if starred else ""
+    found: list[Part] = []
+    for text in template.split("\n\n"):
+        if text.startswith("{"):
+            found += getattr(page, text.strip("{}"))()
+        else:
+            found.append(text.format(star=star, **words))
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from field import passes, streams
 from field.peers import NAMES as PEER_NAMES
-from field.results import Part, Runs, keep_page, table
+from field.results import Part, Runs, fill, keep_page, table
 
 BOOSTING = tuple(passes.LIBRARIES)
 #: What `--learners all` runs, in the order of the tables.
@@ -344,19 +344,11 @@ class Page:
         return "" if run["megabytes"] is None else f"{run['megabytes']:.0f}"
 
     def parts(self) -> list[Part]:
-        starred = any(self.old(name) for name in streams.NAMES)
-        star = " A star marks figures of an earlier learner than the tree's." if starred else ""
         kinds = {run["version"] for run in self.runs.values() if run["learner"] != "pronk"}
         versions = ", ".join(sorted(kinds - {"1"}))
-        found: list[Part] = []
-        for text in TEMPLATE.split("\n\n"):
-            section = text.strip("{}") if text.startswith("{") else None
-            if section:
-                found += getattr(self, section)()
-            else:
-                chosen = ", ".join(streams.CHOOSE_ON)
-                found.append(text.format(chosen=chosen, versions=versions, star=star))
-        return found
+        starred = any(self.old(name) for name in streams.NAMES)
+        chosen = ", ".join(streams.CHOOSE_ON)
+        return fill(TEMPLATE, self, starred, versions=versions, chosen=chosen)
 
 
 def write(runs: Runs, mark: str) -> None:
