@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pronk.cli import main
+from pronk.newton.forecaster import Forecasters
 
 
 def sequence(n, labels=False, seed=0):
@@ -78,3 +79,29 @@ class InlineExecutor:
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+class Forecaster:
+    """`newton.Forecasters` with one forecaster, whose features (n, size) have no first index."""
+
+    def __init__(self, alpha, size, outputs=1, window=None, anticipate=True):
+        self.all = Forecasters([alpha], [window], [0], outputs, anticipate, size)
+        self.to_state, self.restore = self.all.to_state, self.all.restore
+        self.block_length = self.all.block_length
+
+    def learn(self, Phi, Y, gaps=None, later=None):
+        later = None if later is None else later[None]
+        return self.all.learn(Phi[None], Y, gaps, later)[:, 0]
+
+    def predict(self, Phi):
+        return self.all.predict(Phi[None])[:, 0]
+
+    def variance(self, Phi):
+        return self.all.variance(Phi[None], 0)
+
+    def resize(self, size):
+        self.all.resize([size])
+
+    @property
+    def weights(self):
+        return self.all.weights_of(0)

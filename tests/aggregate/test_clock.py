@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 import pronk
+from helpers import Forecaster
 from naive import default as naive
 from naive import late as naive_late
 from pronk import OnlineKernelClassifier, OnlineKernelRegressor
@@ -17,7 +18,7 @@ from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.mixture import Mixture
 from pronk.estimators import files
-from pronk.newton.forecaster import LEAST_SHARE, Forecaster
+from pronk.newton.forecaster import LEAST_SHARE
 
 DELAYS = (0, 1, 7, 40)
 #: Rows of the streams: a trial, a swap for numbers, a new class, and local experts.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pronk
+from helpers import Forecaster
 from naive import default as naive
 from pronk import Gaussian, Laplacian, OnlineKernelRegressor
 from pronk.aggregate.baselines import LONGEST, Baselines, Past
@@ -26,7 +27,6 @@ from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.settings import ALPHA, FULL, PLAIN, Group, Setting, View, grid
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
-from pronk.newton.forecaster import Forecaster
 
 
 def close(got, expected, atol=1e-9):
@@ -251,8 +251,9 @@ def test_the_error_scale_is_an_awv_forecaster_of_log_squares():
     Phi, P = rng.normal(size=(150, 4)), rng.normal(size=(150, 1))
     Y = P + np.exp(Phi[:, :1]) * rng.normal(size=(150, 1))
     scales = ErrorScale(View(PLAIN, Gaussian(), np.ones(2), 1.0), 1, 50)
-    scales._shape.grow_by(4)
-    got = np.concatenate([scales.learn(Phi[:60], P[:60], Y[:60])])
+    scales.group.offer(rng.normal(size=(4, 2)), np.empty((0, 2)), 4)
+    scales.grow()
+    got = scales.learn(Phi[:60], P[:60], Y[:60])
     levels, targets = naive.error_scale_targets((Y - P)[:60, 0])
     F = np.column_stack((np.ones(150), P, np.minimum(P**2, 9.0), Phi))
     keep = 1 - 1 / 2000
@@ -571,23 +572,21 @@ def test_a_group_that_drops_points_is_one_that_never_had_more():
     rng = np.random.default_rng(4)
     view = View(PLAIN, Gaussian(), np.ones(2), 1.0)
     Z, Y = rng.normal(size=(512, 2)), rng.normal(size=(512, 1))
-    groups = []
+    parts = []
     for limit in (30, 12):
         group = Group(view, 1.0)
         group.limit = limit
-        group.learners[0] = Forecaster(0.01, 0)
         group.offer(Z[:30], Z[:0], limit)
-        group.grow()
-        groups.append(group)
-    many, few = groups
-    Phi = [group.features_of(Z, Z[: group.nystrom.points]) for group in groups]
-    for group, features in zip(groups, Phi, strict=True):
-        group.learners[0].learn(features[:256], Y[:256])
+        expert = Forecaster(0.01, group.nystrom.size)
+        expert.learn(group.features(Z[:256], Z[: group.nystrom.points]), Y[:256])
+        parts.append((group, expert))
+    (many, dropped), (few, _) = parts
     many.limit = 12
     many.shrink()
-    assert many.nystrom.size == many.largest == few.nystrom.size == 12
+    assert many.nystrom.size == few.nystrom.size == 12
+    dropped.resize(12)
     got, expected = (
-        group.learners[0].learn(group.features_of(Z[256:], Z[:12]), Y[256:]) for group in groups
+        expert.learn(group.features(Z[256:], Z[:12]), Y[256:]) for group, expert in parts
     )
     close(got, expected)
 

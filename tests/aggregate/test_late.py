@@ -8,14 +8,13 @@ import pytest
 from scipy.sparse import csr_array
 
 import pronk
-from helpers import sequence
+from helpers import Forecaster, sequence
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
 from pronk.aggregate.calibration import LEVELS, NORMAL, UNKNOWN, Quantiles
 from pronk.aggregate.far import FarHead, is_anchor, next_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
-from pronk.newton.forecaster import Forecaster
 
 DELAYS = (1, 7, 40)
 
@@ -341,10 +340,10 @@ def test_rows_far_ahead_are_predicted_by_the_second_head(labels, delay):
     far, now = model._model.incumbent.experts.far, model._model.incumbent
     Z = now._scaled(X[2048:2056])
     wide = np.hstack((Z, np.tile(experts.past.predict(1), (8, 1))))
-    for group, Phi in experts.features(wide):
-        for number, learner in group.learners.items():
-            close(far.weights_of(number), learner.weights)
-            assert Phi.shape[1] >= len(far.weights_of(number))
+    Phi = experts.features.of(wide)
+    for e, number in enumerate(experts.active):
+        close(far.weights_of(number), experts.forecasters.weights_of(e))
+        assert Phi.shape[2] >= len(far.weights_of(number))
     close(far.past, experts.past.predict(1)[0])
     # Several rows by the second head, one row by the first, and the other way round.
     same = np.testing.assert_array_equal if labels else close

@@ -14,13 +14,13 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPRegressor
 
 import pronk
+from helpers import Forecaster
 from naive import wrappers as naive
 from naive.default import slopes
 from naive.kernels import gaussian
 from pronk.compat.intervals import STAGES
 from pronk.core.scales import FixedScale
 from pronk.keyed.keys import encode_key, with_own_seeds
-from pronk.newton.forecaster import Forecaster
 
 river = pytest.importorskip("river")
 from river import forest, linear_model, naive_bayes, preprocessing  # noqa: E402

@@ -102,29 +102,34 @@ class WaitingExperts:
     def __init__(self, experts):
         self.experts, self.arrived, self.waiting = experts, [], {}
         self.mixture = LateMixture(copy.deepcopy(experts.mixture))
-        self.learners = {
-            number: LateAWV(
-                experts.settings[number].alpha, learner.size, experts.outputs,
+        self.learners = [
+            LateAWV(
+                experts.settings[number].alpha, size, experts.outputs,
                 1.0 if (window := experts.settings[number].window) is None else 1 - 1 / window,
-                learner.block_length if window else None, anticipate=False,
+                experts.forecasters.block_length if window else None, anticipate=False,
             )
-            for group in experts.all_groups() for number, learner in group.learners.items()
-        }  # fmt: skip
+            for number, size in zip(experts.active, experts.forecasters.sizes, strict=True)
+        ]  # fmt: skip
 
     def features(self, z, known):
-        """Yield the number and the features of each expert for a row that knew so many labels."""
+        """Return the features of each expert for a row that knew ``known`` labels."""
         past = [
             self.arrived[known - lag] if lag <= known else np.zeros(self.experts.outputs)
             for lag in self.experts.past._lags
         ]
-        for group, Phi in self.experts.features(np.concatenate((z, *past))[None, :]):
-            for number, learner in group.learners.items():
-                yield number, Phi[0, : learner.size].copy()
+        rows, groups = np.concatenate((z, *past))[None, :], self.experts.all_groups()
+        keys = [group.key for group in groups]
+        own = []
+        for number, size in zip(self.experts.active, self.experts.forecasters.sizes, strict=True):
+            group = groups[keys.index(self.experts.settings[number].key)]
+            points = group.view.rows(self.experts.candidates.points.values)
+            own.append(group.features(rows, points)[0, :size])
+        return own
 
     def predict(self, name, z):
         known = len(self.arrived)
-        P = dict(self.features(z, known))
-        P = np.array([self.learners[number].predict(P[number])[0] for number in sorted(P)])
+        own = zip(self.learners, self.features(z, known), strict=True)
+        P = np.array([learner.predict(phi)[0] for learner, phi in own])
         means = np.zeros((len(MEAN_WINDOWS), self.experts.outputs))
         for s, y in enumerate(self.arrived):
             means += (y - means) / np.minimum(s + 1, MEAN_WINDOWS)[:, None]
@@ -140,8 +145,8 @@ class WaitingExperts:
 
     def learn(self, name, y):
         z, known, row = self.waiting.pop(name)
-        for number, phi in self.features(z, known):
-            self.learners[number].learn(phi, None, y)
+        for learner, phi in zip(self.learners, self.features(z, known), strict=True):
+            learner.learn(phi, None, y)
         self.mixture.learn(None, row, y)
         self.arrived.append(y)
 

@@ -84,7 +84,7 @@ from pronk.aggregate.settings import Group, View
 from pronk.core.compiling import compiled
 from pronk.core.selection import nth_smallest
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
-from pronk.newton.forecaster import Forecaster
+from pronk.newton.forecaster import Forecasters
 
 Array = NDArray[np.float64]
 
@@ -494,18 +494,17 @@ class ErrorScale(Stateful):
         self.group = Group(view, FACTOR)
         self.group.limit = min(budget, POINTS)
         self._read = outputs if outputs <= READ_OUTPUTS else 0
-        self._shape = Forecaster(ALPHA, 1 + 2 * self._read, outputs, WINDOW)
+        self._shape = Forecasters([ALPHA], [WINDOW], [0], outputs, size=1 + 2 * self._read)
         self._running = np.zeros((4, outputs))
 
-    @property
-    def shape(self) -> Forecaster:
-        """Forecaster of the shape."""
-        return self._shape
+    def grow(self) -> None:
+        """Extend the shape to all kernel features of the span."""
+        self._shape.resize([self._size])
 
-    def grow(self, size: int | None = None) -> None:
-        """Extend the shape to all kernel features of the span, or to the first ``size``."""
-        size = self.group.nystrom.size if size is None else size
-        self._shape.grow_by(1 + 2 * self._read + size - self._shape.size)
+    @property
+    def _size(self) -> int:
+        """Number of features of the shape."""
+        return 1 + 2 * self._read + self.group.nystrom.size
 
     def learn(
         self, Phi: Array, P: Array, Y: Array, later_Phi: Array | None = None,
@@ -513,7 +512,8 @@ class ErrorScale(Stateful):
     ) -> Array:  # fmt: skip
         """Predict the error scale of each row, then learn its error; return (n, outputs).
 
-        Phi (m, r) are kernel features, P predictions and Y targets as given, both (m, outputs).
+        Phi (m, r or more) are kernel features, P predictions and Y targets as given, both
+        (m, outputs).
         With later rows (n) those are predicted: the last m of them just before an error is learned.
         """
         before, started = self._running[LEVEL].copy(), self._running[ROWS, 0] > 0.0
@@ -526,15 +526,16 @@ class ErrorScale(Stateful):
             levels = np.vstack((np.tile(before, (len(later_P) - len(P), 1)), levels))
             later = self._features(later_Phi, later_P)
         shape = self._shape.learn(self._features(Phi, P), targets, later=later)
-        return _error_scale(levels, shape)
+        return _error_scale(levels, shape[:, 0])
 
     def predict(self, Phi: Array, P: Array) -> Array:
         """Predict the error scales (n, outputs) of rows that may come next."""
-        return _error_scale(self._running[LEVEL], self._shape.predict(self._features(Phi, P)))
+        shape = self._shape.predict(self._features(Phi, P))
+        return _error_scale(self._running[LEVEL], shape[:, 0])
 
     def _features(self, Phi: Array, P: Array) -> Array:
-        read = P[:, : self._read]
-        return np.hstack((np.ones((len(P), 1)), read, np.minimum(read * read, 9.0), Phi))
+        read, own = P[:, : self._read], Phi[:, : self.group.nystrom.size]
+        return np.hstack((np.ones((len(P), 1)), read, np.minimum(read * read, 9.0), own))[None]
 
     STATE = (
         Part("shape"),
@@ -548,8 +549,8 @@ class ErrorScale(Stateful):
 
     def require_size(self) -> None:
         """Raise if a restored shape does not have the size of the span."""
-        size = 1 + 2 * self._read + self.group.nystrom.size
-        require(self._shape.size == size, "error_scale/shape has another size than the points give")
+        fits = self._shape.sizes == [self._size]
+        require(fits, "error_scale/shape has another size than the points give")
 
 
 def _error_scale(level: Array, shape: Array) -> Array:

@@ -1,19 +1,20 @@
 """The experts of the default learner on one dictionary, and the prediction of their mixture.
 
-All groups share the points (`points.Candidates`) and, for kernels of distances, the groups of a
-view share the matrix of distances. `mixture.Mixture` combines the predictions of the experts and of
-the baselines, and from the last stage on `local.LocalExperts` its prediction with those of the
-local experts. Lagged targets, where they are read, are stored behind the columns of a row.
+All groups of experts share the points (`points.Candidates`). `features.Features` computes the
+features of a row in all groups, `newton.Forecasters` predicts and learns it with all experts,
+`mixture.Mixture` combines their predictions and those of the baselines, and from row 128 on
+`local.LocalExperts` combines its prediction with those of the local experts. Lagged targets, where
+they are read, are stored behind the columns of a row.
 
-Features and forecasts are computed row by row, so any cut of the stream into calls gives the same
-bits, and a call of one row is a block of one.
+Each of these is one compiled step per row, so any cut of the stream into calls gives the same bits,
+and a call of one row is a block of one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import Baselines, Past
 from pronk.aggregate.calibration import ErrorScale
 from pronk.aggregate.far import STRIDE, FarHead, is_anchor
+from pronk.aggregate.features import Features
 from pronk.aggregate.late import ReadRows, Ring
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
@@ -34,7 +36,6 @@ from pronk.aggregate.settings import (
     PLAIN,
     RELEVANCE,
     Group,
-    Groups,
     Setting,
     View,
     best_settings,
@@ -53,7 +54,7 @@ from pronk.core.state import (
     Unsaved,
     require,
 )
-from pronk.newton.forecaster import EPOCH, Forecaster, weighted_sums
+from pronk.newton.forecaster import EPOCH, Forecasters, weighted_sums
 
 Array = NDArray[np.float64]
 
@@ -117,16 +118,13 @@ class Experts(Stateful):
         self.budget, self.outputs, self.columns = budget, outputs, columns
         self._active = list(range(len(settings)))
         self._leader: list[int] = []  # the best, from the last row of ACTIVE_EXPERTS on
-        self._groups: list[Group] = []
         by_number = {view.number: view for view in views}
-        for number, factor in sorted({(s.view, -s.factor) for s in settings}):
-            group = Group(by_number[number], -factor)
-            for i, setting in enumerate(settings):
-                if (setting.view, setting.factor) == (number, -factor):
-                    group.learners[i] = Forecaster(
-                        setting.alpha, 0, outputs, setting.window, anticipate=False
-                    )
-            self._groups.append(group)
+        keys = sorted({(s.view, -s.factor) for s in settings})
+        self._groups = [Group(by_number[number], -factor) for number, factor in keys]
+        self.forecasters = Forecasters(
+            [setting.alpha for setting in settings], [setting.window for setting in settings],
+            self._group_places(), outputs, anticipate=False,
+        )  # fmt: skip
         self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
         season = 0 if signed else past.season
@@ -182,11 +180,18 @@ class Experts(Stateful):
 
     def clear_caches(self) -> None:
         """Drop what is computed from points and experts."""
-        self._readings: list[tuple[View, list[Group], Array]] | None = None
+        self._features: Features | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches are not copied.
-        return {**super().__getstate__(), "_readings": None}
+        return {**super().__getstate__(), "_features": None}
+
+    @property
+    def features(self) -> Features:
+        """The features of all groups."""
+        if self._features is None:
+            self._features = Features(self.all_groups(), self.candidates.points.values)
+        return self._features
 
     @property
     def final_mixture(self) -> Mixture:
@@ -284,40 +289,25 @@ class Experts(Stateful):
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         read = None if later is None else Z
         P[:, len(self._active) :] = self.baselines.learn(old[:, : self.columns], Y, read)
-        uniforms = self.candidates.uniforms.draw(len(Y))
-        open_to_points = not fixed and self._open_to_points
         self._log.add(old, Y, gaps)
         gaps = np.ones(len(Y)) if gaps is None else gaps
-        place = {number: i for i, number in enumerate(self._active)}
-        for group, Phi, later_Phi in self._features_of_both(old, later):
-            for number, learner in group.learners.items():
-                size = learner.size
-                following = None if later_Phi is None else later_Phi[:, :size]
-                P[:, place[number]] = learner.learn(Phi[:, :size], Y, gaps, following)
-            if open_to_points and group is self.reference:
-                chosen = proposes(outside(group.diagonal(old), Phi), uniforms)
-                self.candidates.propose(old[chosen], uniforms[chosen])
+        Phi = self.features.of(old)
+        later_Phi = None if later is None else self.features.of(later)
+        self.forecasters.learn(Phi, Y, gaps, later_Phi, P)
+        uniforms = self.candidates.uniforms.draw(len(Y))
+        if not fixed and self._open_to_points:
+            own = Phi[self._groups.index(self.reference), :, : self.reference.nystrom.size]
+            chosen = proposes(outside(self.reference.diagonal(old), own), uniforms)
+            self.candidates.propose(old[chosen], uniforms[chosen])
         final = self._mix(P, old, Y, later, gaps, recorded)
         out, scales = final[len(final) - len(Z) :], np.ones(Z.shape[:1] + Y.shape[1:])
         if self.error_scale is not None:  # its group is the last
-            scales = self.error_scale.learn(Phi, final[: len(Y)], given, later_Phi, out)
+            later_own = None if later_Phi is None else later_Phi[-1]
+            scales = self.error_scale.learn(Phi[-1], final[: len(Y)], given, later_own, out)
             if recorded is not None:
                 scales[recorded.known] = recorded.scales[recorded.known]
         self.ring.drop(len(Y))
         return out, scales
-
-    def _features_of_both(
-        self, Z: Array, later: Array | None
-    ) -> Iterator[tuple[Group, Array, Array | None]]:
-        """Yield each group with the features of rows Z and of ``later`` rows, if there are any."""
-        if later is None:
-            for group, Phi in self.features(Z):
-                yield group, Phi, None
-            return
-        for (group, Phi), (_, later_Phi) in zip(
-            self.features(Z), self.features(later), strict=True
-        ):
-            yield group, Phi, later_Phi
 
     def _mix(
         self, P: Array, Z: Array, Y: Array, later: Array | None, gaps: Array | None,
@@ -421,29 +411,10 @@ class Experts(Stateful):
         """Return the groups of the experts and, last, that of the error scale."""
         return self._groups if self.error_scale is None else [*self._groups, self.error_scale.group]
 
-    def features(self, Z: Array) -> Iterator[tuple[Group, Array]]:
-        """Yield each group with the features of rows Z, of which no bit depends on other rows.
-
-        Distances are computed once per view.
-        """
-        if self._readings is None:
-            self._readings = [
-                self._reading(view, list(groups))
-                for view, groups in groupby(self.all_groups(), key=lambda group: group.view)
-            ]
-        for view, groups, points in self._readings:
-            rows, distances = view.rows(Z), None
-            if view.has_bandwidth:
-                distances = np.empty((len(Z), len(points)))
-                view.kernel.distances_of_each(rows, points, distances)
-            for group in groups:
-                yield group, group.features(rows, points, distances)
-
-    def _reading(self, view: View, groups: list[Group]) -> tuple[View, list[Group], Array]:
-        """Return a view, groups, and their points as its kernel reads them, in Fortran order."""
-        count = max(group.nystrom.points for group in groups)
-        points = np.asfortranarray(view.rows(self.candidates.points.values[:count]))
-        return view, groups, points
+    def _group_places(self) -> list[int]:
+        """Return the place of the group of each active expert."""
+        keys = [group.key for group in self._groups]
+        return [keys.index(self.settings[i].key) for i in self._active]
 
     # -- points -----------------------------------------------------------------------------
 
@@ -459,10 +430,18 @@ class Experts(Stateful):
         the span of the points before it; at most ``room`` rows enter.
         """
         if self.extend_spans(Z, uniforms, room):
-            for group in self.all_groups():
-                group.grow()
+            self.forecasters.resize(self._sizes_of_experts())
             if self.error_scale is not None:
                 self.error_scale.grow()
+
+    def _sizes_of_experts(self) -> list[int]:
+        """Return how many coordinates of its group's span each active expert reads."""
+        spans = [self._groups[g].nystrom.size for g in self._group_places()]
+        windows = [self.settings[i].window for i in self._active]
+        return [
+            size if window is None else min(size, FORGETFUL_POINTS)
+            for size, window in zip(spans, windows, strict=True)
+        ]
 
     def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
         """Add points to the spans, not yet to the learners; return whether any entered."""
@@ -498,15 +477,11 @@ class Experts(Stateful):
         return OpenRows(self.columns + self.past.columns, self.outputs)
 
     def _learn_open_rows_again(self) -> None:
-        """Learn the logged rows with all experts, each from the start of its open block."""
-        Z, Y, gaps = self._log.Z.values, self._log.Y.values, None
-        if self._log.gaps.size:
-            gaps = self._log.gaps.values[:, 0].copy()
-        for group, Phi in self.features(Z):
-            for learner in group.learners.values():
-                rows = slice(len(Z) - len(Z) % learner.block_length, None)
-                own = None if gaps is None else gaps[rows]
-                learner.learn(Phi[rows, : learner.size], Y[rows], own)
+        """Learn the logged rows of the open blocks with all experts."""
+        log, rows = self._log, self._log.rows
+        block = slice(rows - rows % self.forecasters.block_length, rows)
+        gaps = log.gaps.values[block, 0].copy() if log.gaps.size else None
+        self.forecasters.learn(self.features.of(log.Z.values[block]), log.Y.values[block], gaps)
 
     def _end_epoch(self, fixed: bool) -> None:
         """Add points and drop experts, unless ``fixed``."""
@@ -529,17 +504,22 @@ class Experts(Stateful):
 
     def _drop(self, kept: list[int]) -> None:
         """Drop all experts but these settings; reset the losses."""
-        places = [i for i, number in enumerate(self._active) if number in kept]
         baselines = range(len(self._active), len(self._active) + self.baselines.count)
-        self.clear_caches()
-        self._active = [self._active[i] for i in places]
-        self.mixture.keep([*places, *baselines])
-        for group in self._groups:
-            group.learners = {i: m for i, m in group.learners.items() if i in kept}
-        self._groups = [group for group in self._groups if group.learners]
+        self.mixture.keep([*self._keep(kept), *baselines])
         if self.far is not None:
             self.far.keep(kept)
         self._set_limits()
+        self.forecasters.resize(self._sizes_of_experts())
+
+    def _keep(self, kept: list[int]) -> list[int]:
+        """Keep the groups and forecasters of these settings; return the experts' places so far."""
+        self.clear_caches()
+        places = [place for place, number in enumerate(self._active) if number in kept]
+        self._active = [self._active[place] for place in places]
+        keys = {self.settings[number].key for number in self._active}
+        self._groups = [group for group in self._groups if group.key in keys]
+        self.forecasters.keep(places, self._group_places())
+        return places
 
     def _has_leader(self, rows: int) -> bool:
         """Whether one expert has more points than the others after ``rows`` rows."""
@@ -552,13 +532,14 @@ class Experts(Stateful):
         """
         for group in self._groups:
             group.limit = self.budget
-            if all(self.settings[i].window is not None for i in group.learners):
+            readers = [i for i in self._active if self.settings[i].key == group.key]
+            if all(self.settings[i].window is not None for i in readers):
                 group.limit = min(self.budget, FORGETFUL_POINTS)
-            elif self._leader and self._leader[0] not in group.learners:
+            elif self._leader and self._leader[0] not in readers:
                 group.limit = math.ceil(LATE_SHARE * self.budget)
             group.shrink()
-        choosing = [g for g in self._groups if g.limit == self.budget]
-        self.reference = min(choosing, key=lambda group: (group.number, group.factor))
+        choosing = [group for group in self._groups if group.limit == self.budget]
+        self.reference = min(choosing, key=lambda group: group.key)
 
     # -- the current model --------------------------------------------------------------------
 
@@ -580,17 +561,15 @@ class Experts(Stateful):
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.predict(Z)
         Z = self._with_last(Z)
-        for group, Phi in self.features(Z):
-            for number, learner in group.learners.items():
-                P[:, self._active.index(number)] = learner.predict(Phi[:, : learner.size])
-        return P, Z, Phi
+        Phi = self.features.of(Z)
+        self.forecasters.predict(Phi, P)
+        return P, Z, Phi[-1]
 
     def _copy_far_weights(self) -> None:
         """Copy the weights of the second head's experts, if it is due (`far`)."""
         due = is_anchor(self._rows) or self._rows in ACTIVE_EXPERTS  # points may be dropped there
         if self.far is not None and due:
-            learners = {i: m for group in self._groups for i, m in group.learners.items()}
-            weights = [learners[number].weights for number in self.far.experts]
+            weights = [self.forecasters.weights_of(e) for e in range(len(self._active))]
             past = self.past.predict(1)[0]
             self.far.copy(self._rows, weights, self.baselines.means, past)
 
@@ -606,9 +585,8 @@ class Experts(Stateful):
         if far.begun and len(rows := Z[chosen]):
             P = far.new_predictions(rows)
             wide = np.hstack((rows, np.tile(far.past, (len(rows), 1))))
-            for group, Phi in self.features(wide):
-                for number in group.learners:
-                    weighted_sums(Phi, far.weights_of(number), P[:, far.experts.index(number)])
+            weights = [far.weights_of(number) for number in self._active]
+            self._predict_with(weights, self.features.of(wide), P)
             far.learn(P, Y[chosen], given[chosen])
         far.add_rows(Z, Y, self._rows + len(Z))
 
@@ -621,10 +599,14 @@ class Experts(Stateful):
         """Predict rows Z (n, columns) far ahead with the second head; return (n, outputs)."""
         assert self.far is not None
         P = self.far.new_predictions(Z, self.baselines.means)
-        for group, Phi in self.features(self._with_last(Z)):
-            for number, learner in group.learners.items():
-                weighted_sums(Phi, learner.weights, P[:, self.far.experts.index(number)])
+        weights = [self.forecasters.weights_of(e) for e in range(len(self._active))]
+        self._predict_with(weights, self.features.of(self._with_last(Z)), P)
         return self.far.mixture.predict(P).final
+
+    def _predict_with(self, weights: list[Array], Phi: Array, P: Array) -> None:
+        """Write predictions from features by the experts' weights to P (n, experts, outputs)."""
+        for e, (place, own) in enumerate(zip(self._group_places(), weights, strict=True)):
+            weighted_sums(Phi[place], own, P[:, e])
 
     def _with_last(self, Z: Array) -> Array:
         """Return rows that may come next with lagged targets, where those are read."""
@@ -632,16 +614,12 @@ class Experts(Stateful):
 
     def variance(self, Z: Array) -> Array:
         """Return the leverage (n,) of rows for the setting with the largest weight."""
-        leader = self._active[int(np.argmax(self.mixture.weights[: len(self._active)]))]
-        for group, Phi in self.features(self._with_last(Z)):
-            if leader in group.learners:
-                learner = group.learners[leader]
-                return learner.variance(Phi[:, : learner.size])
-        raise AssertionError("the leading expert is active")
+        leader = int(np.argmax(self.mixture.weights[: len(self._active)]))
+        return self.forecasters.variance(self.features.of(self._with_last(Z)), leader)
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row per expert, the largest weight first and dropped experts last."""
-        sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
+        sizes = dict(zip(self._active, self.forecasters.sizes, strict=True))
         units = {view.number: view.unit for view in self.views}
         rows = expert_table(
             self.settings, self._active, sizes, units, self.baselines.names, self.mixture
@@ -660,9 +638,7 @@ class Experts(Stateful):
         """Replace the outputs by new ones, each plus or minus one old one."""
         self.clear_caches()
         self.outputs = matrix.shape[1]
-        for group in self._groups:
-            for learner in group.learners.values():
-                learner.remap(matrix)
+        self.forecasters.remap(matrix)
         self.mixture.remap(matrix)
         if self.local is not None:
             self.local.remap(matrix)
@@ -681,7 +657,8 @@ class Experts(Stateful):
         Part("past", "past", sizes={"outputs": "outputs"}),
         Part("baselines", "baselines", sizes={"outputs": "outputs"}),
         Part("candidates", "candidates", sizes={"points": "points", "wide": "wide"}),
-        Groups("groups"),
+        Parts("groups", saved=False),
+        Part("forecasters", "forecasters", sizes={"outputs": "outputs"}),
         Part("mixture", "mixture", sizes={"experts": "experts"}),
         Part("local", "local", make="_new_local"),
         Count("rows"),
@@ -697,10 +674,15 @@ class Experts(Stateful):
     def to_state(self) -> dict[str, Any]:
         """Return the state, with the logged rows instead of open blocks."""
         state = super().to_state()
-        for group in state["groups"]:
-            for learner in group["learners"].values():
-                learner.update({name: learner[name][:0] for name in ("Phi", "Y", "shares")})
+        opened = state["forecasters"]
+        opened.update(Phi=opened["Phi"][:, :0], Y=opened["Y"][:0], gaps=opened["gaps"][:0])
         return state
+
+    def _load(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        places = Places("active", high="settings")
+        self._keep(places.load(self, state.get("active"), Sizes(self._sizes())))
+        return super()._load(state)
 
     def _sizes(self) -> dict[str, int]:
         return {"settings": len(self.settings), "outputs": self.outputs}
@@ -715,8 +697,7 @@ class Experts(Stateful):
         for view in self.views:
             read = wide if view.number == PAST else self.columns
             require(len(view.weights) == read, "views have other columns")
-        numbers = sorted(i for group in self._groups for i in group.learners)
-        require(numbers == self._active, "active is not what the groups hold")
+        numbers = self._active
         require(
             sizes["experts"] == len(numbers) + self.baselines.count,
             "mixture has another number of experts",
@@ -724,8 +705,8 @@ class Experts(Stateful):
         if self.far is not None:
             require(self.far.experts == numbers, "far has other experts")
             require(len(self.far.past) == self.past.columns, "far has other lagged targets")
-            held = {i: m.size for group in self._groups for i, m in group.learners.items()}
-            fits = [len(self.far.weights_of(i)) <= held[i] for i in numbers if self.far.begun]
+            weights = [len(self.far.weights_of(i)) for i in numbers if self.far.begun]
+            fits = [r <= size for r, size in zip(weights, self.forecasters.sizes, strict=False)]
             require(all(fits), "far has weights of more points")
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "active has no expert that does not forget")
@@ -739,23 +720,25 @@ class Experts(Stateful):
         require(len({ring.rows for ring in rings}) == 1, "rings have different numbers of rows")
         require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
         require(bool(self._log.gaps.size) <= self.timed, "log has gaps without times")
-        opened = [m.open_rows for group in self._groups for m in group.learners.values()]
-        require(not any(opened), "groups have open rows beside the log")
+        require(not self.forecasters.open_rows, "forecasters have open rows beside the log")
         self._learn_open_rows_again()
 
     def _restore_spans(self) -> None:
         """Add the points to the spans in the batches in which they entered."""
-        points = self.candidates.points.values
+        points, places = self.candidates.points.values, self._group_places()
+        largest = [group.limit for group in self.all_groups()]
+        for place in set(places):
+            sizes = zip(places, self.forecasters.sizes, strict=True)
+            largest[place] = max(size for own, size in sizes if own == place)
         edges = [*self._batches, len(points)]
         require(edges[0] == 0, "batches do not begin with the first point")
         require(max(np.diff(edges), default=0) <= EPOCH, "batches are longer than an epoch")
         for known, stop in pairwise(edges):
-            for group in self.all_groups():
+            for group, most in zip(self.all_groups(), largest, strict=True):
                 self._extend(group, points[:stop], known)
-                most = group.largest if group.learners else group.limit
                 # Checked at each batch: the spans never use more memory than the file's matrices.
-                require(group.nystrom.size <= most, "groups have learners on too few points")
-        for group in self._groups:
-            require(group.largest <= group.nystrom.size, "groups have learners on too many points")
+                require(group.nystrom.size <= most, "forecasters have too few points")
+        fits = self.forecasters.sizes == self._sizes_of_experts()
+        require(fits, "forecasters have other points than the spans")
         if self.error_scale is not None:
             self.error_scale.require_size()

@@ -32,20 +32,8 @@ from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.representation import DIRECTIONS, directions, relevance, typical_distance
 from pronk.core.features import Nystrom
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
-from pronk.core.state import (
-    Count,
-    Field,
-    Numbers,
-    Part,
-    Parts,
-    Real,
-    Sizes,
-    Stateful,
-    Unsaved,
-    load_part,
-    require,
-)
-from pronk.newton.forecaster import Forecaster, weighted_sums
+from pronk.core.state import Numbers, Part, Sizes, Stateful, Unsaved, require
+from pronk.newton.forecaster import weighted_sums
 
 Array = NDArray[np.float64]
 
@@ -160,6 +148,11 @@ class Setting:
     window: int | None = None
     view: int = PLAIN
 
+    @property
+    def key(self) -> tuple[int, float]:
+        """That of the expert's group."""
+        return self.view, self.factor
+
 
 def few_experts(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
     """Return the settings of a small model: wide, typical, discounted, and by relevance."""
@@ -194,71 +187,39 @@ def grid(
     return settings
 
 
-class Learners(Field):
-    """Learners of a group by the number of their setting; dropped ones are missing."""
-
-    def dump(self, owner: Any) -> Any:
-        return {str(i): learner.to_state() for i, learner in owner.learners.items()}
-
-    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
-        require(isinstance(value, dict) and value, f"{self.name} are missing")
-        made = {str(i): (i, learner) for i, learner in owner.learners.items()}
-        require(set(value) <= set(made), f"{self.name} have another number than the settings")
-        for name in value:
-            load_part(made[name][1], value[name], f"{self.name}/{name}")
-        return {i: learner for name, (i, learner) in made.items() if name in value}
-
-    def snapshot(self, owner: Any) -> Any:
-        return dict(owner.learners), [learner.snapshot() for learner in owner.learners.values()]
-
-    def roll_back(self, owner: Any, snapshot: Any) -> None:
-        owner.learners, states = snapshot
-        for learner, state in zip(owner.learners.values(), states, strict=True):
-            learner.roll_back(state)
-
-
 class Group(Stateful):
-    """Experts of one view and bandwidth: kernel, Nystrom features and learners."""
+    """The features of experts of one view and bandwidth: a kernel and the span of the points."""
 
     limit: int  # most points
 
     def __init__(self, view: View, factor: float) -> None:
         self.view, self.factor = view, factor
-        self.number = view.number
         self.kernel = kernel = view.kernel
         if hasattr(kernel, "bandwidth"):
             self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * view.unit})
-        self._rate = self.kernel.exponent
         self.nystrom = Nystrom()
-        self.learners: dict[int, Forecaster] = {}  # by number of the setting
 
-    STATE = (
-        Count("view", "number", fixed=True),
-        Real("factor", "factor", fixed=True),
-        Learners("learners", "learners"),
-        Unsaved("limit"),
-        # The span is not saved: it is computed from the points (`Experts.extend_spans`).
-        Part("nystrom", "nystrom", saved=False),
-    )
+    # The span is not saved: it is computed from the points (`Experts.extend_spans`).
+    STATE = (Part("nystrom", "nystrom", saved=False), Unsaved("limit"))
 
-    def features(self, rows: Array, points: Array, distances: Array | None) -> Array:
-        """Return features (n, r) of rows as the view reads them; no bit depends on other rows.
+    @property
+    def key(self) -> tuple[int, float]:
+        """Number of the view, and the bandwidth in typical distances."""
+        return self.view.number, self.factor
 
-        ``points`` are those of the span, or more behind them; ``distances`` (n, points) are those
-        of a view with a bandwidth.
+    def features(self, Z: Array, points: Array) -> Array:
+        """Return features (n, r) of rows Z; no bit depends on other rows.
+
+        ``points``, as the view reads them, are those of the span, or more behind them.
         """
-        if distances is None:
-            points = points[: self.nystrom.points]
-            one = [self.kernel(rows[i : i + 1], points) for i in range(len(rows))]
-            return self.nystrom.transform_each(np.concatenate(one))
-        if self._rate is not None:
-            return self.nystrom.exponential_features(distances, self._rate)
-        return self.nystrom.transform_each(self.kernel.from_distances(distances.copy()))
-
-    def features_of(self, rows: Array, points: Array) -> Array:
-        """Return features (n, r) of rows as a view with a bandwidth reads them."""
-        distances = np.empty((len(rows), len(points)))
-        return self.features(rows, points, self.kernel.distances_of_each(rows, points, distances))
+        rows, points = self.view.rows(Z), points[: self.nystrom.points]
+        K = np.empty((len(rows), len(points)))
+        if self.view.has_bandwidth:
+            K = self.kernel.from_distances(self.kernel.distances_of_each(rows, points, K))
+        else:
+            for i in range(len(rows)):
+                K[i] = self.kernel(rows[i : i + 1], points)[0]
+        return self.nystrom.transform_each(K)
 
     def offer(
         self,
@@ -277,24 +238,8 @@ class Group(Stateful):
         """Return k(z, z) of each row, (n,)."""
         return self.kernel.diagonal(self.view.rows(Z))
 
-    def grow(self) -> None:
-        """Extend the learners to the coordinates of the span."""
-        for learner in self.learners.values():
-            room = self.nystrom.size if learner.discount == 1.0 else FORGETFUL_POINTS
-            learner.grow_by(min(self.nystrom.size, room) - learner.size)
-
-    @property
-    def largest(self) -> int:
-        """Number of coordinates of the largest learner."""
-        return max(learner.size for learner in self.learners.values())
-
     def shrink(self) -> None:
-        """Drop the coordinates beyond the limit, between two blocks of the learners.
-
-        Coordinates are nested: a learner then has the sums of one that never had more.
-        """
-        for learner in self.learners.values():
-            learner.keep_first(self.limit)
+        """Drop the coordinates beyond the limit."""
         if self.nystrom.size > self.limit:
             state = self.nystrom.to_state()
             left = self.limit * (self.limit + 1) // 2  # entries of a triangle
@@ -302,24 +247,6 @@ class Group(Stateful):
             state["used"] = state["used"][: self.limit]
             state["points"] = int(state["used"][-1]) + 1
             self.nystrom.restore(state)
-
-
-class Groups(Parts):
-    """Groups with active experts, in order; a group is identified by view and factor."""
-
-    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
-        require(isinstance(value, list), f"{self.name} are not a list")
-        made, loaded = list(getattr(owner, self.attribute)), []
-        for i, saved in enumerate(value):
-            require(isinstance(saved, dict), f"{self.name}/{i} is not a table")
-            key = saved.get("view"), saved.get("factor")
-            found = [group for group in made if (group.number, group.factor) == key]
-            require(found, f"{self.name}/{i} has a view and factor that no setting has")
-            group = found[0]
-            made.remove(group)
-            load_part(group, saved, f"{self.name}/{i}")
-            loaded.append(group)
-        return loaded
 
 
 # -- selection --------------------------------------------------------------------------------

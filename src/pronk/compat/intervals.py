@@ -173,7 +173,7 @@ class ErrorTracker(Stateful):
         if not self.columns:
             return np.empty((len(Z), 0))
         group = self._error_scale.group
-        return group.features_of(np.ascontiguousarray(Z), self._points)
+        return group.features(np.ascontiguousarray(Z), self._points)
 
     def _read(self, P: Array, Y: Array) -> tuple[Array, Array]:
         """Return predictions as the error scale reads them, and targets with the same errors."""

@@ -17,7 +17,6 @@ from pronk.core.linalg import (
     GrowingCholesky,
     Workspace,
     solve_each,
-    solve_one,
 )
 from pronk.core.randomness import FREQUENCIES, generator
 from pronk.core.state import (
@@ -199,20 +198,6 @@ def enter_points(
     return count
 
 
-@compiled(fastmath={"contract"})
-def exponential_features(distances: Array, rate: float, factor: Array, Phi: Array) -> None:
-    """Write features L^-1 exp(-rate * distances) to Phi (n, r); ``factor`` has L.
-
-    ``distances`` (n, r or more) are those to the points.
-    """
-    for t in range(len(Phi)):
-        # k_i = exp(-rate * distance_i),  phi = L^-1 k
-        phi = Phi[t]
-        for i in range(phi.size):
-            phi[i] = exp_scalar(-rate * distances[t, i])
-        solve_one(factor, phi)
-
-
 class Nystrom(Stateful):
     """The span of a growing set of points, in Cholesky coordinates.
 
@@ -251,17 +236,6 @@ class Nystrom(Stateful):
         Phi = K[:, : self.points] if self.size == self.points else K[:, self._used]
         Phi = np.array(Phi, order="C")
         solve_each(self.factor, Phi)
-        return Phi
-
-    def exponential_features(self, distances: Array, rate: float) -> Array:
-        """Return coordinates of rows at ``distances`` (n, points) for exp(-rate distance).
-
-        No bit depends on the other rows.
-        """
-        if self.size < self.points:
-            distances = np.ascontiguousarray(distances[:, self._used])
-        Phi = np.empty((len(distances), self.size))
-        exponential_features(distances, rate, self.factor, Phi)
         return Phi
 
     def grow(self, phi: Array, diagonal: float) -> float | None:

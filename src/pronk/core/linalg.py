@@ -30,10 +30,13 @@ _PANEL = 128
 _COMPARED, _FITS = 256, 1e-6
 
 
-def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
+def cholesky(
+    A: Array, what: str = "matrix", out: Array | None = None, *, by_rows: bool = False
+) -> Array:
     """Return the lower factor L of A = L L', in Fortran order.
 
-    Of a Fortran-ordered A only the lower triangle is read, of a C-ordered one only the upper.
+    Of a Fortran-ordered A only the lower triangle is read, of a C-ordered one only the upper. With
+    ``by_rows`` the lower triangle of a C-ordered A is read, and L is in C order.
     ``out``, a Fortran-ordered array of A's shape, is overwritten and returned where it is given:
     fresh memory for a factor costs about as much as the factor. If rounding has made a matrix
     indefinite, the smallest sufficient power-of-ten multiple of its rounding error is added to its
@@ -43,17 +46,17 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
         return A.copy()
     if out is None:
         out = np.empty(A.shape, order="F")
-    np.copyto(out, A if A.flags.f_contiguous else A.T)
-    info = dpotrf(out, lower=1, clean=1, overwrite_a=1)[1]
+    read, lower = A.T if by_rows or not A.flags.f_contiguous else A, int(not by_rows)
+    np.copyto(out, read)
+    info = dpotrf(out, lower=lower, clean=1, overwrite_a=1)[1]
     if not np.isfinite(out[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
         raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
     if info == 0:
-        return out
+        return out.T if by_rows else out
     scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
-    read = A if A.flags.f_contiguous else A.T  # the same triangle as above
     for power in range(12):
         jitter = scale * 10.0**power
-        factor, info = dpotrf(read + jitter * np.eye(len(A)), lower=1, clean=1, overwrite_a=1)
+        factor, info = dpotrf(read + jitter * np.eye(len(A)), lower=lower, clean=1, overwrite_a=1)
         if info == 0:
             warnings.warn(
                 f"{what} was not positive definite in rounding; {jitter:.1e} was added to its "
@@ -61,7 +64,7 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
                 RuntimeWarning,
                 stacklevel=3,
             )
-            return np.asarray(factor)
+            return np.asarray(factor.T if by_rows else factor)
     raise FloatingPointError(f"{what} has no Cholesky factor: it is far from positive definite")
 
 

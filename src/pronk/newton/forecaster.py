@@ -19,32 +19,28 @@ squared loss exceeds that of any fixed weights by a logarithm too.
 The gap before a row changes what is learned and not the row's prediction, which counts the row as
 one that comes after a gap of 1.
 
-**The same bits for any cut.** A row is predicted and learned by `learn_row`, one row at a time, and
-only a full block calls LAPACK. So a call of one row is a call of many with n = 1, a late row is
-learned by the same function, and the rows of an open block can be learned again from a file.
+**One step.** Forecasters that read the same rows, in features of some groups, are one object:
+`learn_rows` predicts and learns a row with all of them, one row at a time, and only a full block
+calls LAPACK. So a call of one row is a call of many with n = 1, a late row is learned by the same
+function, and the rows of an open block can be learned again from a file, to the same bits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dsyrk, dtrsm
 
 from pronk.core.compiling import compiled
-from pronk.core.linalg import (
-    add_products,
-    cholesky,
-    recombined,
-    solve_each,
-    solve_lower,
-    solve_one,
-)
+from pronk.core.linalg import cholesky, recombined, solve_each, solve_one
 from pronk.core.state import (
     LARGEST_TARGET,
     LowerTriangle,
     Numbers,
+    Parts,
     Sizes,
     StateError,
     Stateful,
@@ -64,23 +60,61 @@ LEAST_SHARE = 0.01
 
 
 class Block(NamedTuple):
-    """The factor of the sums at the start of a block, and its rows.
+    """The factor of one forecaster's sums at the start of a block, and the rows of the block.
 
-    factor (r, r) is L with L L' = A, in C order, and beta (r, outputs) is L^-1 b. Row s has the
-    features Phi[s] (r,) and targets Y[s] (outputs,) as given, Z[s] = L^-1 (root Phi[s]), and
-    kappa[s], step[s] (outputs,) and column s of ``upper`` (length, length) as in `recurrence`.
-    shares[s] is the share of the sums that is left before row s; root is 1 / sqrt(shares[s + 1]).
+    factor (r, r) is L with L L' = A, in C order, and beta (r, outputs) is L^-1 b. Row s has
+    Z[s] = L^-1 (root phi), and kappa[s], step[s] (outputs,) and column s of ``upper`` as in
+    `recurrence`. shares[s] is the share of the sums that is left before row s; root is
+    1 / sqrt(shares[s + 1]).
     """
 
     factor: Array
     beta: Array
-    Phi: Array
-    Y: Array
     Z: Array
     upper: Array
     kappa: Array
     step: Array
     shares: Array
+
+
+class Blocks(NamedTuple):
+    """The blocks of all forecasters, R the largest number of features; a first index is theirs.
+
+    The rows are common: row s has the features Phi[g, s] (R,) in group g, the targets Y[s]
+    (outputs,) and gaps[s].
+    """
+
+    factor: Array
+    beta: Array
+    Z: Array
+    upper: Array
+    kappa: Array
+    step: Array
+    shares: Array
+    Phi: Array
+    Y: Array
+    gaps: Array
+
+
+class Kinds(NamedTuple):
+    """What forecasters are, (forecasters,) each: number of features, group, discount.
+
+    ``anticipate``: whether all of them predict by AWV.
+    """
+
+    sizes: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    discounts: Array
+    anticipate: bool
+
+
+@compiled
+def block_of(e: int, blocks: Blocks) -> Block:
+    """Return the block of forecaster e."""
+    return Block(
+        blocks.factor[e], blocks.beta[e], blocks.Z[e], blocks.upper[e], blocks.kappa[e],
+        blocks.step[e], blocks.shares[e],
+    )  # fmt: skip
 
 
 @compiled(fastmath={"contract"})
@@ -92,7 +126,7 @@ def predict_row(
     Return the share that is left after such a row. f is left in ``step[t]``.
     """
     share = block.shares[t] * discount
-    root, z = 1.0 / np.sqrt(share), block.Z[t]
+    root, z = 1.0 / np.sqrt(share), block.Z[t, : phi.size]
     # z = L^-1 (root phi)
     for i in range(phi.size):
         z[i] = root * phi[i]
@@ -127,12 +161,9 @@ def learn_row(
         for o in range(y.size):
             block.step[t, o] *= scale
     block.shares[t + 1] = share
-    for i in range(phi.size):
-        block.Phi[t, i] = phi[i]
     # step = (f - root y) kappa
     root = 1.0 / np.sqrt(share)
     for o in range(y.size):
-        block.Y[t, o] = y[o]
         block.step[t, o] = (block.step[t, o] - root * y[o]) * block.kappa[t]
 
 
@@ -144,42 +175,55 @@ def share_after(share: float, gap: float, discount: float) -> float:
 
 @compiled(unroll=False)
 def learn_rows(
-    Phi: Array, Y: Array, gaps: Array, later: Array, t: int, discount: float, anticipate: bool,
-    block: Block, out: Array,
+    Phi: Array, Y: Array, gaps: Array, later: Array, first: int, stop: int, t: int,
+    kinds: Kinds, blocks: Blocks, out: Array,
 ) -> None:  # fmt: skip
-    """Predict then learn rows t, t + 1, ... of the block: Phi (n, r), Y and ``out`` (n, outputs).
+    """Predict then learn rows first .. stop - 1 of Phi (groups, m, R), Y and ``gaps``.
 
-    Where ``later`` (n, r) has rows, each of them is predicted into ``out`` before a row is learned.
+    They are rows t, t + 1, .. of the blocks, which have room for them. ``out`` (n, forecasters or
+    more, outputs) gets the predictions. Where ``later`` (groups, n, R) has rows, those are
+    predicted: the last m of them, each before a row is learned.
     """
-    fresh = np.empty(out.shape[1])
-    for i in range(len(Phi)):
-        share = share_after(block.shares[t + i], gaps[i], discount)
-        if len(later):
-            predict_row(later[i], t + i, discount, anticipate, block, out[i])
-            learn_row(Phi[i], Y[i], share, t + i, discount, anticipate, block, fresh)
-        else:
-            learn_row(Phi[i], Y[i], share, t + i, discount, anticipate, block, out[i])
-
-
-@compiled(unroll=False)
-def learn_rows_again(Phi: Array, Y: Array, shares: Array, discount: float, block: Block) -> None:
-    """Learn the first rows of an open block, after which ``shares`` (n,) are left."""
-    out = np.empty(Y.shape[1])
-    for i in range(len(Phi)):
-        learn_row(Phi[i], Y[i], shares[i], i, discount, True, block, out)
+    fresh, early = np.empty(Y.shape[1]), len(out) - len(Y)
+    for i in range(first, stop):
+        place = t + i - first
+        blocks.gaps[place] = gaps[i]
+        for o in range(Y.shape[1]):
+            blocks.Y[place, o] = Y[i, o]
+        for g in range(len(blocks.Phi)):
+            for j in range(blocks.Phi.shape[2]):
+                blocks.Phi[g, place, j] = Phi[g, i, j]
+    for e in range(kinds.sizes.size):
+        g, r, discount, block = (
+            kinds.groups[e], kinds.sizes[e], kinds.discounts[e], block_of(e, blocks)
+        )  # fmt: skip
+        for i in range(first, stop):
+            place = t + i - first
+            share = share_after(block.shares[place], gaps[i], discount)
+            shown = out[early + i, e]
+            if later.shape[1]:
+                phi = later[g, early + i, :r]
+                predict_row(phi, place, discount, kinds.anticipate, block, shown)
+                shown = fresh
+            phi = Phi[g, i, :r]
+            learn_row(phi, Y[i], share, place, discount, kinds.anticipate, block, shown)
 
 
 @compiled(unroll=False)
 def predict_rows(
-    Phi: Array, t: int, discount: float, anticipate: bool, block: Block, out: Array, q: Array
-) -> None:
-    """Predict rows Phi (n, r), each as row t of the block, into ``out`` (n, outputs).
+    Phi: Array, rows: int, t: int, kinds: Kinds, blocks: Blocks, out: Array, leverages: Array
+) -> None:  # fmt: skip
+    """Predict the first ``rows`` rows of Phi (groups, .., R), each as row t of the blocks.
 
-    Their leverages phi'A^-1 phi, with the weight of the next row, go to q (n,).
+    The predictions go to ``out`` (.., forecasters or more, outputs), the leverages phi'A^-1 phi,
+    with the weight of the next row, to ``leverages`` (rows, forecasters).
     """
-    for i in range(len(Phi)):
-        predict_row(Phi[i], t, discount, anticipate, block, out[i])
-        q[i] = 1.0 / block.kappa[t] - 1.0
+    for e in range(kinds.sizes.size):
+        g, r, block = kinds.groups[e], kinds.sizes[e], block_of(e, blocks)
+        for i in range(rows):
+            phi, discount = Phi[g, i, :r], kinds.discounts[e]
+            predict_row(phi, t, discount, kinds.anticipate, block, out[i, e])
+            leverages[i, e] = 1.0 / block.kappa[t] - 1.0
 
 
 @compiled
@@ -196,204 +240,266 @@ def weighted_sums(Phi: Array, weights: Array, out: Array) -> None:
                 out[i, o] += Phi[i, j] * weights[j, o]
 
 
+class Sums(Stateful):
+    """The sums A, in C order, and b of one forecaster, up to its open block."""
+
+    def __init__(self, alpha: float, size: int, outputs: int) -> None:
+        self.alpha = alpha
+        self.A, self.b = alpha * np.eye(size), np.zeros((size, outputs))
+
+    def add(self, Phi: Array, Y: Array, shares: Array) -> None:
+        """Add the rows of a full block, after each of which some share of the sums is left."""
+        kept = float(shares[-1])
+        if kept < 1.0:
+            roots = 1.0 / np.sqrt(shares[:, None])
+            Phi, Y = roots * Phi, roots * Y
+        # The transpose is in Fortran order: the lower triangle of A is its upper one.
+        A = dsyrk(1.0, np.ascontiguousarray(Phi).T, beta=1.0, c=self.A.copy().T, overwrite_c=1).T
+        b = self.b + Phi.T @ Y
+        if kept < 1.0:
+            A *= kept
+            b *= kept
+            A[np.diag_indices(len(A))] += (1.0 - kept) * self.alpha
+        self.A, self.b = A, b
+
+    def factored(self) -> tuple[Array, Array]:
+        """Return L with L L' = A, in C order, and beta = L^-1 b."""
+        L = cholesky(self.A, "A", by_rows=True)
+        columns = self.b.T.copy()  # column by column: no bit depends on the number of outputs
+        solve_each(L, columns)
+        return L, columns.T
+
+    def grow_by(self, count: int) -> None:
+        """Add ``count`` coordinates in which all rows so far are 0."""
+        n = len(self.b)
+        A = self.alpha * np.eye(n + count)
+        A[:n, :n] = self.A
+        self.A, self.b = A, np.vstack((self.b, np.zeros((count, self.b.shape[1]))))
+
+    def keep_first(self, size: int) -> None:
+        """Drop the coordinates behind the first ``size``."""
+        self.A = np.ascontiguousarray(self.A[:size, :size])
+        self.b = np.ascontiguousarray(self.b[:size])
+
+    STATE = (
+        LowerTriangle("A", "size", "A", written="replaced"),
+        Numbers("b", ("size", "outputs"), "b", written="replaced"),
+    )
+
+    def _restored(self, sizes: Sizes) -> None:
+        require((np.diagonal(self.A) > 0.0).all(), "A is not positive definite")
+
+
 class OpenRows(Numbers):
-    """An array of the open block, of which the first rows are saved."""
+    """An array of the open blocks, of which the open rows are saved."""
 
     def __init__(self, name: str, shape: tuple[str | int, ...], **options: Any) -> None:
         super().__init__(name, shape, written="computed", **options)
 
     def dump(self, owner: Any) -> Any:
-        first = int(self.name == "shares")
-        return getattr(owner._block, self.name)[first : first + owner.open_rows].copy()
+        values, rows = getattr(owner._blocks, self.name), slice(owner.open_rows)
+        return values[:, rows].copy() if self.name == "Phi" else values[rows].copy()
 
 
-class Forecaster(Stateful):
-    """AWV in R^r with ``alpha``, any number of outputs and, unless None, a window in rows.
+class Forecasters(Stateful):
+    """Forecasters of the same targets, in features of one or several groups.
 
-    Without ``anticipate`` it is online ridge regression, which does not shrink the prediction of a
-    row that is far from the others; whoever uses it clips the predictions.
+    Parameters
+    ----------
+    alphas, windows : sequence
+        Regularisation of each forecaster, and its window in rows or None.
+    groups : sequence of int
+        The group whose features it reads.
+    anticipate : bool
+        AWV; otherwise online ridge regression, which does not shrink the prediction of a row that
+        is far from the others: whoever uses it clips the predictions.
+
+    Features are arrays (groups or more, rows, R or more), R the size of the largest forecaster;
+    each reads the first ones of its group, as many as its size.
     """
 
     def __init__(
-        self, alpha: float, size: int, outputs: int = 1, window: float | None = None,
-        anticipate: bool = True,
+        self, alphas: Sequence[float], windows: Sequence[float | None], groups: Sequence[int],
+        outputs: int = 1, anticipate: bool = True, size: int = 0,
     ) -> None:  # fmt: skip
-        self.alpha, self.outputs, self.anticipate = alpha, outputs, anticipate
-        self.discount = 1.0 if window is None else 1.0 - 1.0 / window
-        self._A = np.asfortranarray(alpha * np.eye(size))
-        self._b = np.zeros((size, outputs))
+        self.outputs, self.anticipate = outputs, anticipate
+        self._groups = np.array(groups, dtype=np.int64)
+        self._discounts = np.array([1.0 if w is None else 1.0 - 1.0 / w for w in windows])
+        self._sums = [Sums(alpha, size, outputs) for alpha in alphas]
+        self._open = 0
         self._factor()
 
     @property
-    def size(self) -> int:
-        """Number of features r."""
-        return len(self._b)
+    def sizes(self) -> list[int]:
+        """Number of features of each forecaster."""
+        return [len(sums.b) for sums in self._sums]
+
+    @property
+    def width(self) -> int:
+        """Number of features R of a group: those of the largest forecaster."""
+        return self._blocks.factor.shape[1]
 
     @property
     def block_length(self) -> int:
         """Rows of a block."""
-        return SHORT_LENGTH if self.size <= FEW_FEATURES else LENGTH
+        return SHORT_LENGTH if max(self.sizes, default=0) <= FEW_FEATURES else LENGTH
 
     @property
     def open_rows(self) -> int:
-        """Rows in the open block."""
+        """Rows in the open blocks."""
         return self._open
 
     def _factor(self) -> None:
-        """Compute L L' = A and beta = L^-1 b, and open a block."""
-        L = np.ascontiguousarray(cholesky(self._A, "A"))
-        rows = self._b.T.copy()  # column by column: no bit depends on the number of outputs
-        solve_each(L, rows)
-        r, length, outputs = self.size, self.block_length, self.outputs
-        self._block = Block(
-            L, np.ascontiguousarray(rows.T), np.zeros((length, r)), np.zeros((length, outputs)),
-            np.zeros((length, r)), np.zeros((length, length)), np.zeros(length),
-            np.zeros((length, outputs)), np.ones(length + 1),
+        """Open new blocks of all forecasters."""
+        assert not self._open
+        sizes = np.array(self.sizes, dtype=np.int64)
+        self._kinds = Kinds(sizes, self._groups, self._discounts, self.anticipate)
+        count, r, outputs = len(sizes), int(sizes.max(initial=0)), self.outputs
+        groups, n = int(self._groups.max(initial=0)) + 1, self.block_length
+        self._blocks = Blocks(
+            np.empty((count, r, r)), np.zeros((count, r, outputs)), np.empty((count, n, r)),
+            np.zeros((count, n, n)), np.zeros((count, n)), np.zeros((count, n, outputs)),
+            np.ones((count, n + 1)), np.empty((groups, n, r)), np.empty((n, outputs)), np.ones(n),
         )  # fmt: skip
-        self._open = 0
-        self._weights: Array | None = None
+        for e, sums in enumerate(self._sums):
+            L, beta = sums.factored()
+            self._blocks.factor[e, : len(L), : len(L)] = L
+            self._blocks.beta[e, : len(L)] = beta
 
     # -- learning ---------------------------------------------------------------------------
 
     def learn(
-        self, Phi: Array, Y: Array, gaps: Array | None = None, later: Array | None = None
-    ) -> Array:
-        """Predict then learn rows Phi (m, r) with targets Y; return predictions (n, outputs).
+        self, Phi: Array, Y: Array, gaps: Array | None = None, later: Array | None = None,
+        out: Array | None = None,
+    ) -> Array:  # fmt: skip
+        """Predict then learn rows Phi (groups, m, R) with targets Y; return the predictions.
 
-        ``gaps`` (m,) are the gaps before the rows; None: 1. With ``later`` rows (n, r) those are
-        predicted: the last m of them just before a row is learned, row n - m + j after j rows.
+        The predictions (n, forecasters, outputs) are written to ``out``, which may have room for
+        more forecasters. ``gaps`` (m,) are the gaps before the rows; None: 1. With ``later`` rows
+        (groups, n, R) those are predicted: the last m of them just before a row is learned, row
+        n - m + j after j rows.
         """
+        if out is None:
+            count = len(Y) if later is None else later.shape[1]
+            out = np.empty((count, len(self._sums), self.outputs))
         if later is None:
-            later = Phi[:0]
-            out = np.empty((len(Phi), self.outputs))
-            arriving = out
-        else:
-            early = len(later) - len(Phi)
-            out = np.empty((len(later), self.outputs))
-            if early:
-                out[:early] = self.predict(later[:early])
-            later, arriving = later[early:], out[early:]
-        gaps, start = np.ones(len(Phi)) if gaps is None else gaps, 0
-        length = self.block_length
-        while start < len(Phi):
-            rows = slice(start, min(len(Phi), start + length - self._open))
-            learn_rows(
-                Phi[rows], Y[rows], gaps[rows], later[rows], self._open, self.discount,
-                self.anticipate, self._block, arriving[rows],
-            )  # fmt: skip
-            self._open += rows.stop - start
-            self._weights = None
+            later = Phi[:, :0]
+        elif early := len(out) - len(Y):
+            self._predict(later, early, out)
+        if gaps is None:
+            gaps = np.ones(len(Y))
+        start, length = 0, len(self._blocks.Y)
+        while start < len(Y):
+            stop = min(len(Y), start + length - self._open)
+            learn_rows(Phi, Y, gaps, later, start, stop, self._open, self._kinds, self._blocks, out)
+            self._open += stop - start
             if self._open == length:
-                self._close_block()
-            start = rows.stop
+                self._close_blocks()
+            start = stop
         return out
 
-    def learn_again(self, Phi: Array, Y: Array, shares: Array) -> None:
-        """Learn the rows of an open block, after which ``shares`` (n,) of the sums are left."""
-        learn_rows_again(Phi, Y, shares, self.discount, self._block)
-        self._open, self._weights = len(Phi), None
-
-    def _close_block(self) -> None:
-        """Add the rows of a full block to the sums and factor A."""
-        Phi, Y, kept = self._block.Phi, self._block.Y, float(self._block.shares[-1])
-        if self.discount < 1.0:
-            roots = 1.0 / np.sqrt(self._block.shares[1:, None])
-            Phi, Y = roots * Phi, roots * Y
-        A = add_products(self._A.copy(order="F"), Phi)
-        b = self._b + Phi.T @ Y
-        if self.discount < 1.0:
-            A *= kept
-            b *= kept
-            A[np.diag_indices(self.size)] += (1.0 - kept) * self.alpha
-        self._A, self._b = A, b
+    def _close_blocks(self) -> None:
+        """Add the rows of full blocks to the sums, and open new blocks."""
+        blocks = self._blocks
+        for e, sums in enumerate(self._sums):
+            Phi = blocks.Phi[self._groups[e], :, : len(sums.b)]
+            sums.add(Phi, blocks.Y, blocks.shares[e, 1:])
+        self._open = 0
         self._factor()
 
-    def grow_by(self, count: int) -> None:
-        """Add ``count`` coordinates in which all rows so far are 0, between two blocks."""
-        if count:
-            n = self.size
-            A = np.asfortranarray(self.alpha * np.eye(n + count))
-            A[:n, :n] = self._A
-            self.continue_from(A, np.vstack((self._b, np.zeros((count, self.outputs)))))
+    def resize(self, sizes: Sequence[int]) -> None:
+        """Change the numbers of features, between two blocks.
 
-    def keep_first(self, size: int) -> None:
-        """Drop the coordinates behind the first ``size``, between two blocks."""
-        if size < self.size:
-            self.continue_from(self._A[:size, :size], self._b[:size])
+        All rows so far are 0 in new coordinates; of fewer the first are kept.
+        """
+        for sums, size in zip(self._sums, sizes, strict=True):
+            if size > len(sums.b):
+                sums.grow_by(size - len(sums.b))
+            elif size < len(sums.b):
+                sums.keep_first(size)
+        if list(sizes) != self._kinds.sizes.tolist():
+            self._factor()
 
-    def continue_from(self, A: Array, b: Array) -> None:
-        """Continue from these sums with an empty block."""
-        assert not self._open
-        self._A, self._b = np.asfortranarray(A), np.ascontiguousarray(b)
+    def keep(self, places: Sequence[int], groups: Sequence[int]) -> None:
+        """Keep the forecasters at some places, between two blocks; they read these groups."""
+        self._sums = [self._sums[e] for e in places]
+        self._groups = np.array(groups, dtype=np.int64)
+        self._discounts = self._discounts[list(places)]
         self._factor()
 
     # -- the current model --------------------------------------------------------------------
 
-    def predict(self, Phi: Array) -> Array:
-        """Return the prediction of each row if it came next; changes nothing."""
-        return self._read(Phi)[0]
+    def predict(self, Phi: Array, out: Array | None = None) -> Array:
+        """Return the predictions of rows Phi (groups, n, R) that may come next; changes nothing."""
+        if out is None:
+            out = np.empty((Phi.shape[1], len(self._sums), self.outputs))
+        self._predict(Phi, len(out), out)
+        return out
 
-    def variance(self, Phi: Array) -> Array:
-        """Return v = phi' A^-1 phi with the weight of the next row; 1 + v scales the noise."""
-        return self._read(Phi)[1]
+    def _predict(self, Phi: Array, rows: int, out: Array) -> Array:
+        leverages = np.empty((rows, len(self._sums)))
+        predict_rows(Phi, rows, self._open, self._kinds, self._blocks, out, leverages)
+        return leverages
 
-    def _read(self, Phi: Array) -> tuple[Array, Array]:
-        out, q = np.empty((len(Phi), self.outputs)), np.empty(len(Phi))
-        predict_rows(Phi, self._open, self.discount, self.anticipate, self._block, out, q)
-        return out, q
+    def variance(self, Phi: Array, e: int) -> Array:
+        """Return v = phi' A^-1 phi (n,) of forecaster e, with the weight of the next row.
 
-    @property
-    def weights(self) -> Array:
-        """A^-1 b with the open rows, (r, outputs)."""
-        if self._weights is None:
-            t, (L, beta, *_) = self._open, self._block
-            inner = dtrsm(1.0, self._block.upper[:t, :t], self._block.step[:t], diag=1)
-            right = beta - self._block.Z[:t].T @ inner if t else beta
-            self._weights = solve_lower(np.asfortranarray(L), right, transposed=True)
-        return self._weights
+        1 + v scales the noise.
+        """
+        rows = Phi.shape[1]
+        out = np.empty((rows, len(self._sums), self.outputs))
+        return np.asarray(self._predict(Phi, rows, out)[:, e])
+
+    def weights_of(self, e: int) -> Array:
+        """Return A^-1 b of forecaster e with the open rows, (r, outputs)."""
+        size, t, block = len(self._sums[e].b), self._open, self._blocks
+        right = block.beta[e, :size].copy()
+        if t:
+            inner = dtrsm(1.0, block.upper[e, :t, :t], block.step[e, :t], diag=1)
+            right -= block.Z[e, :t, :size].T @ inner
+        # The transpose of L is in Fortran order.
+        L = np.ascontiguousarray(block.factor[e, :size, :size])
+        return np.asarray(dtrsm(1.0, L.T, right)) if size else right
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
-        self.outputs, block = matrix.shape[1], self._block
-        self._b = recombined(self._b, matrix)
-        self._block = block._replace(
-            beta=recombined(block.beta, matrix), step=recombined(block.step, matrix),
-            Y=recombined(block.Y, matrix),
+        self.outputs, blocks = matrix.shape[1], self._blocks
+        for sums in self._sums:
+            sums.b = recombined(sums.b, matrix)
+        self._blocks = blocks._replace(
+            beta=recombined(blocks.beta, matrix), step=recombined(blocks.step, matrix),
+            Y=recombined(blocks.Y, matrix),
         )  # fmt: skip
-        self._weights = None
 
     # -- state ------------------------------------------------------------------------------
 
-    # A full block has new arrays, an open one is appended to: a snapshot shares all of them. A file
-    # holds the open rows as given, which are learned again.
+    # Full blocks are replaced, rows are added behind those of open ones: a snapshot shares all
+    # arrays. A file has the open rows as given, which are learned again.
     STATE = (
-        LowerTriangle("A", "size", order="F", written="replaced"),
-        Numbers("b", ("size", "outputs"), written="replaced"),
-        OpenRows("Phi", ("open", "size")),
+        Parts("sums", sizes={"outputs": "outputs"}),
+        OpenRows("Phi", ("groups", "open", "width")),
         OpenRows("Y", ("open", "outputs"), low=-LARGEST_TARGET, high=LARGEST_TARGET),
-        OpenRows("shares", ("open",), low=LEAST_SHARE, high=1.0),
-        Unsaved("_block"),
+        OpenRows("gaps", ("open",), low=0.0),
+        Unsaved("_kinds"),
+        Unsaved("_groups"),
+        Unsaved("_discounts"),
+        Unsaved("_blocks"),
         Unsaved("_open"),
         Unsaved("outputs"),
     )
 
     def _sizes(self) -> dict[str, int]:
-        return {"outputs": self.outputs}
+        return {"outputs": self.outputs, "groups": len(self._blocks.Phi)}
 
     def _assign(self, values: dict[str, Any]) -> None:
-        self._A, self._b, *self._loaded = values.values()
+        self._sums, *self._loaded = values.values()
 
     def _restored(self, sizes: Sizes) -> None:
-        Phi, Y, shares = self.__dict__.pop("_loaded")
-        require((np.diagonal(self._A) > 0.0).all(), "A is not positive definite")
+        Phi, Y, gaps = self.__dict__.pop("_loaded")
         try:
             self._factor()
         except FloatingPointError:
             raise StateError("A is not positive definite") from None
-        require(len(Phi) < self.block_length, "Phi has more rows than a block")
-        require(self.discount < 1.0 or (shares == 1.0).all(), "shares forget without a window")
-        require((np.diff(shares, prepend=1.0) <= 0.0).all(), "shares increase")
-        self.learn_again(Phi, Y, shares)
-
-    def _update_derived(self) -> None:
-        self._weights = None
+        require(sizes["width"] == self.width, "Phi has another width than the largest sums")
+        require(len(Y) < self.block_length, "Phi has more rows than a block")
+        self.learn(Phi, Y, gaps)
