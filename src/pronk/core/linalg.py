@@ -37,7 +37,7 @@ def cholesky(
 
     Of a Fortran-ordered A only the lower triangle is read, of a C-ordered one only the upper. With
     ``by_rows`` the lower triangle of a C-ordered A is read, and L is in C order.
-    ``out``, a Fortran-ordered array of A's shape, is overwritten and returned where it is given:
+    ``out``, an array of A's shape in the order of L, is overwritten and returned where it is given:
     fresh memory for a factor costs about as much as the factor. If rounding has made a matrix
     indefinite, the smallest sufficient power-of-ten multiple of its rounding error is added to its
     diagonal, with one warning.
@@ -45,14 +45,15 @@ def cholesky(
     if not len(A):
         return A.copy()
     if out is None:
-        out = np.empty(A.shape, order="F")
+        out = np.empty(A.shape, order="C" if by_rows else "F")
     read, lower = A.T if by_rows or not A.flags.f_contiguous else A, int(not by_rows)
-    np.copyto(out, read)
-    info = dpotrf(out, lower=lower, clean=1, overwrite_a=1)[1]
+    held = out.T if by_rows else out
+    np.copyto(held, read)
+    info = dpotrf(held, lower=lower, clean=1, overwrite_a=1)[1]
     if not np.isfinite(out[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
         raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
     if info == 0:
-        return out.T if by_rows else out
+        return out
     scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
     for power in range(12):
         jitter = scale * 10.0**power
@@ -64,7 +65,8 @@ def cholesky(
                 RuntimeWarning,
                 stacklevel=3,
             )
-            return np.asarray(factor.T if by_rows else factor)
+            held[:] = factor
+            return out
     raise FloatingPointError(f"{what} has no Cholesky factor: it is far from positive definite")
 
 

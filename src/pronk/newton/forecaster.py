@@ -54,7 +54,7 @@ Array = NDArray[np.float64]
 #: Rows after which points and experts may change; the lengths of blocks divide it.
 EPOCH = 256
 #: Length of a block, and the length where there are at most FEW_FEATURES features.
-LENGTH, SHORT_LENGTH, FEW_FEATURES = 64, 32, 16
+LENGTH, SHORT_LENGTH, FEW_FEATURES = 128, 32, 16
 #: The open rows forget at most so much that this share of the sums is left.
 LEAST_SHARE = 0.01
 
@@ -80,8 +80,8 @@ class Block(NamedTuple):
 class Blocks(NamedTuple):
     """The blocks of all forecasters, R the largest number of features; a first index is theirs.
 
-    The rows are common: row s has the features Phi[g, s] (R,) in group g, the targets Y[s]
-    (outputs,) and gaps[s].
+    The factors stand one behind the other. The rows are common: row s has the features Phi[g, s]
+    (R,) in group g, the targets Y[s] (outputs,) and gaps[s].
     """
 
     factor: Array
@@ -99,21 +99,24 @@ class Blocks(NamedTuple):
 class Kinds(NamedTuple):
     """What forecasters are, (forecasters,) each: number of features, group, discount.
 
-    ``anticipate``: whether all of them predict by AWV.
+    The factor of each starts at an entry of ``starts``. ``anticipate``: whether they predict by
+    AWV.
     """
 
     sizes: NDArray[np.int64]
+    starts: NDArray[np.int64]
     groups: NDArray[np.int64]
     discounts: Array
     anticipate: bool
 
 
 @compiled
-def block_of(e: int, blocks: Blocks) -> Block:
+def block_of(e: int, kinds: Kinds, blocks: Blocks) -> Block:
     """Return the block of forecaster e."""
+    r, start = kinds.sizes[e], kinds.starts[e]
     return Block(
-        blocks.factor[e], blocks.beta[e], blocks.Z[e], blocks.upper[e], blocks.kappa[e],
-        blocks.step[e], blocks.shares[e],
+        blocks.factor[start : start + r * r].reshape((r, r)), blocks.beta[e], blocks.Z[e],
+        blocks.upper[e], blocks.kappa[e], blocks.step[e], blocks.shares[e],
     )  # fmt: skip
 
 
@@ -195,7 +198,7 @@ def learn_rows(
                 blocks.Phi[g, place, j] = Phi[g, i, j]
     for e in range(kinds.sizes.size):
         g, r, discount, block = (
-            kinds.groups[e], kinds.sizes[e], kinds.discounts[e], block_of(e, blocks)
+            kinds.groups[e], kinds.sizes[e], kinds.discounts[e], block_of(e, kinds, blocks)
         )  # fmt: skip
         for i in range(first, stop):
             place = t + i - first
@@ -219,7 +222,7 @@ def predict_rows(
     with the weight of the next row, to ``leverages`` (rows, forecasters).
     """
     for e in range(kinds.sizes.size):
-        g, r, block = kinds.groups[e], kinds.sizes[e], block_of(e, blocks)
+        g, r, block = kinds.groups[e], kinds.sizes[e], block_of(e, kinds, blocks)
         for i in range(rows):
             phi, discount = Phi[g, i, :r], kinds.discounts[e]
             predict_row(phi, t, discount, kinds.anticipate, block, out[i, e])
@@ -262,12 +265,12 @@ class Sums(Stateful):
             A[np.diag_indices(len(A))] += (1.0 - kept) * self.alpha
         self.A, self.b = A, b
 
-    def factored(self) -> tuple[Array, Array]:
-        """Return L with L L' = A, in C order, and beta = L^-1 b."""
-        L = cholesky(self.A, "A", by_rows=True)
+    def factor(self, L: Array, beta: Array) -> None:
+        """Write the factor with L L' = A to L (r, r), in C order, and L^-1 b to beta."""
+        cholesky(self.A, "A", out=L, by_rows=True)
         columns = self.b.T.copy()  # column by column: no bit depends on the number of outputs
         solve_each(L, columns)
-        return L, columns.T
+        beta[:] = columns.T
 
     def grow_by(self, count: int) -> None:
         """Add ``count`` coordinates in which all rows so far are 0."""
@@ -337,7 +340,7 @@ class Forecasters(Stateful):
     @property
     def width(self) -> int:
         """Number of features R of a group: those of the largest forecaster."""
-        return self._blocks.factor.shape[1]
+        return self._blocks.Z.shape[2]
 
     @property
     def block_length(self) -> int:
@@ -353,18 +356,23 @@ class Forecasters(Stateful):
         """Open new blocks of all forecasters."""
         assert not self._open
         sizes = np.array(self.sizes, dtype=np.int64)
-        self._kinds = Kinds(sizes, self._groups, self._discounts, self.anticipate)
+        ends = np.cumsum(sizes * sizes)
+        starts = ends - sizes * sizes
+        self._kinds = Kinds(sizes, starts, self._groups, self._discounts, self.anticipate)
         count, r, outputs = len(sizes), int(sizes.max(initial=0)), self.outputs
         groups, n = int(self._groups.max(initial=0)) + 1, self.block_length
         self._blocks = Blocks(
-            np.empty((count, r, r)), np.zeros((count, r, outputs)), np.empty((count, n, r)),
+            np.empty(ends.max(initial=0)), np.zeros((count, r, outputs)), np.empty((count, n, r)),
             np.zeros((count, n, n)), np.zeros((count, n)), np.zeros((count, n, outputs)),
             np.ones((count, n + 1)), np.empty((groups, n, r)), np.empty((n, outputs)), np.ones(n),
         )  # fmt: skip
         for e, sums in enumerate(self._sums):
-            L, beta = sums.factored()
-            self._blocks.factor[e, : len(L), : len(L)] = L
-            self._blocks.beta[e, : len(L)] = beta
+            sums.factor(self._factor_of(e), self._blocks.beta[e, : sizes[e]])
+
+    def _factor_of(self, e: int) -> Array:
+        """Return L of forecaster e, (r, r)."""
+        r, start = self._kinds.sizes[e], self._kinds.starts[e]
+        return self._blocks.factor[start : start + r * r].reshape(r, r)
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -458,8 +466,7 @@ class Forecasters(Stateful):
             inner = dtrsm(1.0, block.upper[e, :t, :t], block.step[e, :t], diag=1)
             right -= block.Z[e, :t, :size].T @ inner
         # The transpose of L is in Fortran order.
-        L = np.ascontiguousarray(block.factor[e, :size, :size])
-        return np.asarray(dtrsm(1.0, L.T, right)) if size else right
+        return np.asarray(dtrsm(1.0, self._factor_of(e).T, right)) if size else right
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
