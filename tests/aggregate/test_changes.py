@@ -168,3 +168,17 @@ def test_text_columns_have_the_users_names():
         (change, *_) = [c for c in model.changes_ if c["row"] >= 900]
         assert change["columns"][0] == "city"
         assert change["details"][0]["column"] == "city"
+
+
+def test_many_classes_at_once_or_one_by_one_make_the_same_model():
+    """What is kept of recent rows may not depend on the classes that the first call had."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), np.r_[np.arange(80), rng.integers(0, 80, 220)]
+    whole = pronk.OnlineKernelClassifier(random_state=0).partial_fit(X, y)
+    cut = pronk.OnlineKernelClassifier(random_state=0)
+    for rows in (slice(0, 3), slice(3, 40), slice(40, 300)):
+        cut.partial_fit(X[rows], y[rows])
+    loaded = pronk.loads(pronk.dumps(cut))
+    np.testing.assert_equal(cut._model.to_state(), whole._model.to_state())
+    for model in (cut, loaded):
+        assert np.array_equal(model.predict_proba(X[:9]), whole.predict_proba(X[:9]))

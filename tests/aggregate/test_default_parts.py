@@ -9,6 +9,7 @@ from naive import default as naive
 from pronk import Gaussian, Laplacian, OnlineKernelRegressor
 from pronk.aggregate.baselines import LONGEST, Baselines, Past
 from pronk.aggregate.calibration import (
+    FIRST_ROWS,
     LEVELS,
     NORMAL,
     SMALLEST_SLOPE,
@@ -270,6 +271,15 @@ def test_the_error_scale_is_an_awv_forecaster_of_log_squares():
     close(scales.learn(Phi[60:61], P[60:61], Y[60:61]), following, 1e-12)
 
 
+def tracking(outputs=1):
+    """Return quantiles that track errors from the next row on."""
+    quantiles = Quantiles(outputs)
+    ones = np.ones((FIRST_ROWS, outputs))
+    quantiles.learn(0 * ones, ones, 0 * ones)
+    assert quantiles.tracked
+    return quantiles
+
+
 def test_quantiles_are_their_twin():
     rng = np.random.default_rng(4)
     n = 1300  # more than are held, and their level moves
@@ -278,8 +288,7 @@ def test_quantiles_are_their_twin():
     Y = P + scales * rng.standard_t(3, size=(n, 2)) * (1 + (np.arange(n)[:, None] > 500) * 9)
     Y[:, 1] = P[:, 1] + scales[:, 1] * rng.exponential(size=n)  # asymmetric
     Y[[300, 700]] *= 1e5
-    quantiles = Quantiles(2)
-    quantiles.start()
+    quantiles = tracking(2)
     parts = [slice(0, 3), slice(3, 31), slice(31, 400), slice(400, n)]
     used = np.concatenate([quantiles.learn(P[rows], scales[rows], Y[rows]) for rows in parts])
     R = (Y - P) / scales
@@ -297,8 +306,7 @@ def test_predictions_that_are_equal_up_to_rounding_are_in_one_quintile():
     Y, ones = P + rng.normal(size=P.shape), np.ones(P.shape)
     used = []
     for factor in (np.ones(P.shape), 1.0 + 1e-13 * rng.normal(size=P.shape)):
-        quantiles = Quantiles(1)
-        quantiles.start()
+        quantiles = tracking()
         used.append(quantiles.learn(P * factor, ones, Y + P * factor - P))
         used.append(quantiles.current((P * factor)[:9], ones[:9]))
     close(used[2], used[0])
@@ -306,8 +314,7 @@ def test_predictions_that_are_equal_up_to_rounding_are_in_one_quintile():
 
 
 def test_the_deviation_is_the_discounted_root_mean_square():
-    quantiles, one = Quantiles(1), np.ones((1, 1))
-    quantiles.start()
+    quantiles, one = tracking(), np.ones((1, 1))
     quantiles.learn(0 * one, one, 3 * one)
     close(quantiles.deviation, [3.0], 1e-12)
     quantiles.learn(0 * one, one, -4 * one)
@@ -317,14 +324,14 @@ def test_the_deviation_is_the_discounted_root_mean_square():
 
 def test_before_the_first_stage_both_ends_are_at_the_largest_error():
     quantiles = Quantiles(1)
-    P, Y = np.zeros((4, 1)), np.array([[1.0], [-3.0], [2.0], [0.0]])
-    ones = np.ones((4, 1))
+    P, Y = np.zeros((5, 1)), np.array([[9.0], [1.0], [-3.0], [2.0], [0.0]])
+    ones = np.ones((5, 1))
     used = np.concatenate(
-        [quantiles.learn(P[:1], ones[:1], Y[:1]), quantiles.learn(P[1:], ones[1:], Y[1:])]
+        [quantiles.learn(P[:2], ones[:2], Y[:2]), quantiles.learn(P[2:], ones[2:], Y[2:])]
     )
-    assert np.isnan(used[0]).all()  # no error is known yet
+    assert np.isnan(used[:2]).all()  # no error is known yet: the first does not count
     ends = around(P, used, ends_of(0.9))[:, 0]
-    assert ends[1:].tolist() == [[-1, 1], [-3, 3], [-3, 3]]
+    assert ends[2:].tolist() == [[-1, 1], [-3, 3], [-3, 3]]
 
 
 def test_levels_between_those_that_are_tracked_are_interpolated_and_monotone():
@@ -365,8 +372,7 @@ def hostile(name, n=20_000):
 def test_long_run_shares_on_hostile_streams(name, interval, level):
     """Those of intervals, and those below each quantile."""
     errors = hostile(name)[:, None]
-    quantiles = Quantiles(1)
-    quantiles.start()
+    quantiles = tracking()
     used = quantiles.learn(0 * errors, np.ones_like(errors), errors)[:, :, 0]
     inside = (used[:, ::-1] <= errors) & (errors <= used)
     upper = slice(len(LEVELS) // 2 + 1, None)
@@ -377,8 +383,7 @@ def test_long_run_shares_on_hostile_streams(name, interval, level):
 def test_both_ends_follow_skewed_errors():
     """The ends of a 90 % interval of exponential errors are 0.05 and 3, not -2.3 and 2.3."""
     errors = np.random.default_rng(1).exponential(size=(6000, 1))
-    quantiles = Quantiles(1)
-    quantiles.start()
+    quantiles = tracking()
     used = quantiles.learn(0 * errors, np.ones_like(errors), errors)[2000:, :, 0]
     found = used[:, np.searchsorted(LEVELS, [0.05, 0.5, 0.95])].mean(axis=0)
     np.testing.assert_allclose(found, [0.05, 0.69, 3.0], rtol=0.1, atol=0.05)

@@ -11,10 +11,12 @@ import pronk
 from helpers import Forecaster, sequence
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
-from pronk.aggregate.calibration import LEVELS, NORMAL, UNKNOWN, Quantiles
+from pronk.aggregate.calibration import FIRST_ROWS, LEVELS, NORMAL, UNKNOWN, Quantiles
 from pronk.aggregate.far import FarHead, is_anchor, next_anchor
+from pronk.aggregate.late import Ring
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
+from pronk.aggregate.recovery import PARTS
 
 DELAYS = (1, 7, 40)
 
@@ -167,25 +169,32 @@ def test_quantiles_learn_from_the_misses_that_were_shown(delay):
     twin = naive_late.LateIntervals(LEVELS, NORMAL, delay)
     R = (Y - P) / scales
     expected = naive_late.late_pass(P[:, 0], R[:, 0], delay, twin.predict, twin.learn)
-    late, shown = Quantiles(1), np.full((400, len(LEVELS), 1), UNKNOWN)
-    late.start()
-    shown[:delay] = late.current(P[:delay], np.ones((delay, 1)))
-    for start, stop in pairwise((0, 1, 3, 50, 51, 400 - delay)):
-        old, new = slice(start, stop), slice(start + delay, stop + delay)
-        late.learn_late(P[old], scales[old], Y[old], P[new], delay, shown[start : stop + delay])
-    close(shown[:, :, 0], expected)
+    late, ring = Quantiles(1, delay), Ring(PARTS, {"outputs": 1, "levels": len(LEVELS)})
+    first = delay + FIRST_ROWS  # rows whose targets are not tracked
+    rows, got = [np.vstack((np.ones((first, 1)), part)) for part in (P, scales, Y)], []
+    for start, stop in pairwise((0, 5, first + delay, first + delay + 1, first + 99, first + 400)):
+        parts = ring.extend(stop - start)
+        for part, values in zip(parts, rows, strict=False):
+            part[len(part) - (stop - start) :] = values[start:stop]
+        late.learn(*parts, stop - start)
+        got.append(parts[-1][len(parts[-1]) - (stop - start) :].copy())
+        ring.drop(max(0, ring.rows - delay))
+        if stop == first + delay:
+            ring.parts[-1][:] = NORMAL[:, None]
+    close(np.concatenate(got)[first + delay :, :, 0], expected[delay:])
 
 
 def test_late_quantiles_that_were_not_known_count_as_the_present_ones():
-    late, twin = Quantiles(1), Quantiles(1)
-    unknown = np.full((1, len(LEVELS), 1), UNKNOWN)
-    shown = np.concatenate((unknown, unknown))
-    late.start()
-    twin.start()
-    one = np.ones((1, 1))
-    late.learn_late(0 * one, one, 1.5 * one, 0 * one, 1, shown)
-    present = np.concatenate((twin.current(0 * one, one), unknown))
-    twin.learn_late(0 * one, one, 1.5 * one, 0 * one, 1, present)
+    late, twin = Quantiles(1, 1), Quantiles(1, 1)
+    rows = FIRST_ROWS + 2  # the last one waits
+    one, shown = np.ones((rows, 1)), np.empty((rows, len(LEVELS), 1))
+    for quantiles in (late, twin):
+        quantiles.learn(0 * one, one, 0 * one, shown)
+    assert late.tracked and (shown == UNKNOWN).all()
+    two, own = np.ones((2, 1)), np.full((2, len(LEVELS), 1), UNKNOWN)
+    late.learn(0 * two, two, 1.5 * two, own, 1)
+    own[0] = NORMAL[:, None]
+    twin.learn(0 * two, two, 1.5 * two, own, 1)
     close(late.current(0 * one, one), twin.current(0 * one, one))
 
 

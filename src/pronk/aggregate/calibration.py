@@ -40,9 +40,9 @@ size.
 The size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after
 a change, steps are as large as current errors. An r counts there as at most five times the size
 before it, so one outlier makes the steps half as large again for about twenty rows, and a change by
-a factor of 1000 is followed within eighteen. Before the first stage the ends lie at the largest
-error so far on both sides, and are NaN before the first error. The first prediction is made before
-any target is known; its error is not counted.
+a factor of 1000 is followed within eighteen. Until eight targets have arrived the ends lie at the
+largest error so far on both sides, and are NaN before the first error. The first prediction is made
+before any target is known; its error is not counted.
 
 **Probabilities** (`Temperature`): two slopes that follow the labels. A margin m on targets +-1
 estimates 2 P(+1) - 1, so p = (1 + m) / 2 is a first estimate of the class's probability. Over the
@@ -109,6 +109,8 @@ QUINTILE_STEP = 1.5
 #: Quintiles of predictions, last predictions whose quantiles are their edges, and rows between two
 #: computations of the edges (every row until then).
 QUINTILES, RECENT, EDGE_ROWS = 5, 1000, 64
+#: Targets that have arrived when errors begin to be measured in error scales.
+FIRST_ROWS = 8
 #: Edges are predictions; equal ones up to rounding lie below the edge, for any cut into blocks.
 TIE = 1e-9
 
@@ -120,7 +122,7 @@ SQUARES, ONES = 0, 1
 class QuantileState(NamedTuple):
     """Arrays that rows change.
 
-    counter   (1,) rows so far, plus 1; 0 before the first stage
+    counter   (1,) targets that have arrived
     squares   (windows, 2, outputs) discounted sums of r^2 (SQUARES) and of ones (ONES)
     offsets   (levels, outputs) a_tau
     quintiles (QUINTILES, levels, outputs) b_g,tau
@@ -211,9 +213,9 @@ def track_error(
     overshoot, and all are relative to the half-width, or the misses of a burst, in which errors are
     large, would count more than the rows between bursts.
     """
-    state.counter[0] += 1.0
+    rows = state.counter[0] - delay - FIRST_ROWS  # this one included
     fastest = LATE_RATE / delay if delay else 1.0
-    rate = max(RATE, min(FIRST_RATE / np.sqrt(state.counter[0]), fastest))
+    rate = max(RATE, min(FIRST_RATE / np.sqrt(rows + 1.0), fastest))
     middle, count = len(levels) // 2, len(levels)
     for o in range(r.size):
         error = min(max(r[o], -LARGEST_ERROR), LARGEST_ERROR)
@@ -247,39 +249,86 @@ def track_error(
             step = rate * unit * (side + wider)
             state.offsets[k, o] += step
             own[k, o] += QUINTILE_STEP * step
-        row = int(state.counter[0]) - 2  # counted from the first stage
-        track_prediction(p[o], row, state.edges[:, o], state.recent[:, o])
+        track_prediction(p[o], int(rows) - 1, state.edges[:, o], state.recent[:, o])
+
+
+@compiled
+def largest_errors(levels: Array, state: QuantileState, out: Array) -> None:
+    """Write the largest error so far, on both sides of 0, to ``out`` (levels, outputs).
+
+    NaN before any error.
+    """
+    for k in range(len(levels)):
+        for o in range(out.shape[1]):
+            known = state.squares[0, ONES, o] > 0.0
+            out[k, o] = np.sign(levels[k] - 0.5) * state.offsets[-1, o] if known else np.nan
+
+
+@compiled
+def count_error(r: Array, state: QuantileState) -> None:
+    """Count one of the first errors r (outputs,)."""
+    for o in range(r.size):
+        state.squares[0, ONES, o] += 1.0
+        state.offsets[-1, o] = max(state.offsets[-1, o], abs(r[o]))
+
+
+@compiled
+def start_tracking(state: QuantileState) -> None:
+    """Start with the quantiles of a normal error whose mean log square is 0."""
+    state.squares[:] = 0.0
+    for k in range(len(state.offsets)):
+        state.offsets[k] = NORMAL[k]
 
 
 @compiled(unroll=False)
-def track_errors(
-    R: Array, P: Array, later: Array, delay: int, levels: Array, state: QuantileState,
-    offsets: Array,
+def track_rows(
+    P: Array, scales: Array, Y: Array, shown: Array, delay: int, levels: Array,
+    state: QuantileState, out: Array,
 ) -> None:  # fmt: skip
-    """Track errors R of predictions P, each arriving after a ``later`` prediction.
+    """Predict rows; after each, track the error of the row whose targets arrive, if one does.
 
-    R, in error scales, P and ``later`` are (n, outputs); without a ``delay``, ``later`` is P.
-    ``offsets`` (delay + n, levels, outputs), in error scales, has the quantiles that the
-    predictions P had, from row 0 on; those of the later ones are written from row ``delay`` on.
-    UNKNOWN stands for the present quantiles.
+    P are predictions, ``scales`` their error scales and Y targets, all (rows, outputs), first of
+    the rows that wait: the last n are new. The offsets of these go to ``out`` (n, levels, outputs)
+    and, in error scales, to ``shown`` (rows, levels, outputs), or UNKNOWN before they are tracked.
     """
-    now = np.empty(offsets.shape[1:])
-    for t in range(R.shape[0]):
-        quantiles_at(later[t], state, offsets[delay + t])
-        shown = offsets[t]
-        if shown[0, 0] == UNKNOWN:
-            quantiles_at(P[t], state, now)
-            shown = now
-        track_error(R[t], P[t], shown, delay, levels, state)
+    waiting, r, now = len(P) - len(out), np.empty(P.shape[1]), np.empty(out.shape[1:])
+    for t in range(len(out)):
+        new = waiting + t
+        if state.counter[0] >= delay + FIRST_ROWS:
+            quantiles_at(P[new], state, shown[new])
+            for k in range(len(levels)):
+                for o in range(r.size):
+                    out[t, k, o] = shown[new, k, o] * scales[new, o]
+        else:
+            shown[new] = UNKNOWN
+            largest_errors(levels, state, out[t])
+        i = new - delay
+        if i < 0:
+            continue
+        state.counter[0] += 1.0
+        for o in range(r.size):
+            r[o] = (Y[i, o] - P[i, o]) / scales[i, o]
+        if state.counter[0] > delay + FIRST_ROWS:
+            own = shown[i]
+            if own[0, 0] == UNKNOWN:
+                quantiles_at(P[i], state, now)
+                own = now
+            track_error(r, P[i], own, delay, levels, state)
+        elif state.counter[0] > delay + 1:  # the row was predicted after a target was known
+            count_error(r, state)
+        if state.counter[0] == delay + FIRST_ROWS:
+            start_tracking(state)
 
 
 class Quantiles(Stateful):
     """Quantiles of the error per level, output and quintile of the predictions, in error scales.
 
-    What the methods return are offsets: quantiles of y minus the prediction.
+    Targets arrive ``delay`` rows late. What the methods return are offsets: quantiles of y minus
+    the prediction.
     """
 
-    def __init__(self, outputs: int) -> None:
+    def __init__(self, outputs: int, delay: int = 0) -> None:
+        self._delay = delay
         self._counter = np.zeros(1)
         self._squares = np.zeros((len(ERROR_WINDOWS), 2, outputs))
         self._offsets = np.zeros((len(LEVELS), outputs))
@@ -287,31 +336,21 @@ class Quantiles(Stateful):
         self._edges = np.zeros((QUINTILES - 1, outputs))
         self._recent = np.zeros((RECENT, outputs))
 
-    def start(self) -> None:
-        """Start tracking with the quantiles of a normal error whose mean log square is 0."""
-        self._counter[:] = 1.0
-        self._squares[:] = 0.0
-        self._offsets[:] = NORMAL[:, None]
+    def learn(
+        self, P: Array, scales: Array, Y: Array, shown: Array | None = None, new: int | None = None
+    ) -> Array:
+        """Predict then learn the last ``new`` rows, by default all; return their offsets.
 
-    def learn(self, P: Array, scales: Array, Y: Array) -> Array:
-        """Track the errors of targets Y as given; return the offsets before each row.
-
-        P, ``scales`` and Y are (n, outputs); the offsets are (n, levels, outputs).
+        P, ``scales`` and targets Y as given are (rows, outputs), the offsets (new, levels,
+        outputs). Rows before the new ones wait for their targets, and ``shown`` (rows, levels,
+        outputs) has what `track_rows` wrote for them.
         """
-        R = (Y - P) / scales
-        used = np.empty((len(P), *self._offsets.shape))
-        if self._counter[0] == 0.0:
-            # Until then the ones of the first window count the errors.
-            known = self._squares[0, ONES] + np.arange(len(P))[:, None]
-            largest = np.maximum.accumulate(np.vstack((self._offsets[-1:], np.abs(R))))
-            used[:] = _both_sides(np.where(known > 0.0, largest[:-1], np.nan))
-            self._offsets[:] = _both_sides(largest[-1:])[0]
-            self._squares[0, ONES] += len(P)
-        else:
-            P = np.ascontiguousarray(P)
-            track_errors(R, P, P, 0, LEVELS, self._state, used)
-            used *= scales[:, None]
-        return used
+        shape = self._offsets.shape
+        shown = np.empty((len(P), *shape)) if shown is None else shown
+        out = np.empty((len(P) if new is None else new, *shape))
+        rows = [np.ascontiguousarray(part) for part in (P, scales, Y)]
+        track_rows(*rows, shown, self._delay, LEVELS, self._state, out)
+        return out
 
     @property
     def _state(self) -> QuantileState:
@@ -319,34 +358,18 @@ class Quantiles(Stateful):
             self._counter, self._squares, self._offsets, self._quintiles, self._edges, self._recent
         )
 
-    def learn_late(
-        self, P: Array, scales: Array, Y: Array, later: Array, delay: int, offsets: Array
-    ) -> None:
-        """Track the errors of targets Y, each of which arrives after a later row is predicted.
-
-        P and ``scales`` are of the rows whose targets arrive, all (n, outputs). ``offsets`` (delay
-        + n, levels, outputs), in error scales, has the offsets that these rows had, and from row
-        ``delay`` on gets those of the ``later`` rows (n, outputs).
-        """
-        R = (Y - P) / scales
-        P, later = np.ascontiguousarray(P), np.ascontiguousarray(later)
-        track_errors(R, P, later, delay, LEVELS, self._state, offsets)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of levels and outputs."""
-        return len(LEVELS), self._offsets.shape[1]
-
     @property
     def tracked(self) -> bool:
-        """Whether offsets are in error scales."""
-        return self._counter[0] > 0.0
+        """Whether errors are tracked, in error scales."""
+        return bool(self._counter[0] >= self._delay + FIRST_ROWS)
 
     def current(self, P: Array, scales: Array) -> Array:
         """Return current offsets (n, levels, outputs) at predictions P (n, outputs)."""
-        if self._counter[0] == 0.0:
-            return np.tile(_both_sides(self._largest_so_far()[None, :]), (len(P), 1, 1))
         out = np.empty((len(P), *self._offsets.shape))
+        if not self.tracked:
+            largest_errors(LEVELS, self._state, first := np.empty(self._offsets.shape))
+            out[:] = first
+            return out
         for o in range(P.shape[1]):
             quintiles = np.searchsorted(self._edges[:, o], P[:, o])
             own = self._offsets[:, o] + self._quintiles[quintiles, :, o]
@@ -357,14 +380,10 @@ class Quantiles(Stateful):
     @property
     def deviation(self) -> Array:
         """Root mean square of recent errors, in error scales, per output."""
-        if self._counter[0] == 0.0:
-            return self._largest_so_far()
+        if not self.tracked:
+            return np.where(self._squares[0, ONES] > 0.0, self._offsets[-1], np.nan)
         sums, counts = self._squares[0, SQUARES], self._squares[0, ONES]
         return np.asarray(np.sqrt(sums / np.maximum(counts, 1.0)))
-
-    def _largest_so_far(self) -> Array:
-        """Return the largest error per output before the first stage, NaN before any error."""
-        return np.where(self._squares[0, ONES] > 0.0, self._offsets[-1], np.nan)
 
     STATE = (
         Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
@@ -377,11 +396,6 @@ class Quantiles(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require((np.diff(self._edges, axis=0) >= 0.0).all(), "edges are not in order")
-
-
-def _both_sides(errors: Array) -> Array:
-    """Return offsets (n, levels, outputs) of these sizes (n, outputs) on both sides of 0."""
-    return np.asarray(np.sign(LEVELS - 0.5)[:, None] * errors[:, None, :])
 
 
 def check_coverage(coverage: float) -> None:

@@ -61,7 +61,8 @@ class RecentRows(Stateful):
 
     def __init__(self, columns: int, outputs: int, timed: bool = False) -> None:
         self.columns, self.outputs, self.timed = columns, outputs, timed
-        fitting = NUMBERS // (columns + 2 * outputs + timed)
+        # Not by the outputs: those of labels grow with the classes, at once or one by one.
+        fitting = NUMBERS // (columns + 2 + timed)
         self.newest = max(LEAST_NEWEST, min(NEWEST, fitting // 64 * 64))
         self._chunk = self.newest // 2  # rows between two removals
         self.rows = 0

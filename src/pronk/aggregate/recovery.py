@@ -35,12 +35,12 @@ from numpy.typing import NDArray
 
 from pronk.aggregate import returning
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.calibration import LEVELS, SUREST, UNKNOWN, Quantiles, around
+from pronk.aggregate.calibration import LEVELS, SUREST, Quantiles, around
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.changes import DISTRIBUTION, MOST_NAMED, RecentRows
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.late import Arrived, Header, ReadRows, Record
+from pronk.aggregate.late import Arrived, Header, ReadRows, Record, Ring
 from pronk.aggregate.learner import STAGES, OnlineKernel
 from pronk.aggregate.probabilities import Probabilities
 from pronk.aggregate.trial import (
@@ -105,24 +105,29 @@ class LabelWindow(LossWindow):
         return {"outputs": self.seen_labels.shape[1]}
 
 
+#: Parts of the rows that wait: predictions, error scales, targets, and the quantiles that the
+#: predictions had (`calibration.track_rows`).
+PARTS: dict[str, tuple[str | int, ...]] = {
+    "P": ("outputs",), "scales": ("outputs",), "Y": ("outputs",), "shown": ("levels", "outputs"),
+}  # fmt: skip
+
+
 class _Call:
     """Rows of a call, and the final predictions and error scales (n, outputs) to be filled.
 
-    ``late`` (3, waiting, outputs) are predictions, scales and targets of rows before the call whose
-    targets have not arrived. ``arrived`` are rows that were predicted before the call.
+    ``parts`` are those of `PARTS`, of the rows that wait for their targets and then of these rows.
+    ``arrived`` are rows that were predicted before the call.
     """
 
     def __init__(
-        self, X: Array, Y: Array, gaps: Array | None, late: Array, delay: int,
+        self, X: Array, Y: Array, gaps: Array | None, parts: list[Array], delay: int,
         arrived: Arrived | None,
     ) -> None:  # fmt: skip
-        self.X, self.Y, self._waiting, self._delay = X, Y, late.shape[1], delay
-        self._gaps, self.arrived = gaps, arrived
-        self._all_P, self._all_Y = np.empty((self._waiting + len(Y), Y.shape[1])), Y
-        if self._waiting:
-            self._all_P[: self._waiting] = late[0]
-            self._all_Y = np.concatenate((late[2], Y))
-        self.P, self.scales = self._all_P[self._waiting :], np.empty(Y.shape)
+        self.X, self.Y, self._gaps, self.arrived = X, Y, gaps, arrived
+        self._all_P, scales, self._all_Y, _ = parts
+        self._waiting, self._delay = len(scales) - len(Y), delay
+        self.P, self.scales = self._all_P[self._waiting :], scales[self._waiting :]
+        self._all_Y[self._waiting :] = Y
 
     def gaps(self, rows: slice) -> Array | None:
         """Return the gaps before rows (`clock`), where there are times."""
@@ -169,8 +174,8 @@ class RecoveringKernel(Stateful):
         forgetting: bool = True, few: bool = False, memory: int = 0, delay: int = 0,
     ) -> None:  # fmt: skip
         self.delay = delay
-        self._late = np.empty((3, 0, outputs))  # P, scales, Y of rows that wait for their targets
-        self._late_offsets = np.empty((0, len(LEVELS), outputs))  # their quantiles, in error scales
+        levels = 0 if signed else len(LEVELS)
+        self._ring = Ring(PARTS, {"outputs": outputs, "levels": levels})
         self.columns, self.outputs, self.signed = columns, outputs, signed
         self.memory = memory
         self._make = partial(
@@ -190,7 +195,7 @@ class RecoveringKernel(Stateful):
         self._most_retired = returning.FEW_RETIRED if few else returning.MOST_RETIRED
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
         self._set_detector()
-        self.quantiles = Quantiles(outputs)
+        self.quantiles = Quantiles(outputs, delay)
         self.probabilities = Probabilities(outputs, columns, delay) if signed else None
         self.last_offsets = np.empty((0, 0, outputs))
         self._rows = 0
@@ -210,12 +215,12 @@ class RecoveringKernel(Stateful):
     @property
     def predicted(self) -> int:
         """Number of rows predicted so far, those that wait for their targets included."""
-        return self._rows + int(self._late.shape[1])
+        return self._rows + self._ring.rows
 
     @property
     def late_targets(self) -> Array:
         """Targets (rows, outputs) that have not arrived."""
-        return np.asarray(self._late[2])
+        return self._ring.parts[2]
 
     def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
         """Return which of the classes have arrived; ``ones`` outputs come before theirs."""
@@ -243,18 +248,23 @@ class RecoveringKernel(Stateful):
             arrived.leave_out(self.signed)
             if not self.signed and self._rows + len(X) > STAGES[0]:
                 arrived.known &= arrived.scaled  # errors are in units of the error scale
-        call = _Call(X, Y, gaps, self._late, self.delay, arrived)
         first, start = self.predicted, 0
+        call = _Call(X, Y, gaps, self._ring.extend(len(X)), self.delay, arrived)
         while start < len(X):
             rows = slice(start, len(X))
             rows = slice(start, min(len(X), start + self._rows_to_event(first + start)))
             read = call.read(self._started, rows)
             own = self.incumbent.learn(X[rows], Y[rows], call.gaps(rows), read)
             start = self._try(call, *own, rows, first, read)
-        self._calibrate(call.P, call.scales, Y)
-        P = call.P
-        if self.probabilities is not None:
+        P = call.P.copy() if self.delay else call.P  # rows that wait stay as they are
+        if self.probabilities is None:
+            made, scales, targets, shown = self._ring.parts
+            self.last_offsets = self.quantiles.learn(made, scales, targets, shown, len(X))
+        else:
             P = self.probabilities.learn(X, call.P, Y, arrived=arrived)
+        known = max(0, self._ring.rows - self.delay)
+        self._ring.drop(known)
+        self._rows += known
         if self._base is not None:
             self._base.add((X, Y, times, arrived))
         return P
@@ -471,56 +481,6 @@ class RecoveringKernel(Stateful):
             for entry, named in zip(self._log, self._named, strict=True)
         ]  # fmt: skip
 
-    def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
-        """Track the errors of predictions; keep the quantiles before each row.
-
-        With a delay the errors are those of the predictions whose targets arrive.
-        """
-        delay, count = self.delay, len(P)  # of the rows whose targets arrive
-        old_P, old_scales, old_Y = P, scales, Y
-        if delay:
-            held = np.concatenate((self._late, (P, scales, Y)), axis=1)
-            count = max(0, held.shape[1] - delay)
-            self._late = held[:, count:].copy()
-            old_P, old_scales, old_Y = held
-        if self.signed:
-            self._rows += count
-            return
-        # Quantiles of all rows in error scales: errors are compared with those of their rows.
-        early, tracked = len(P) - count, self.quantiles.tracked
-        shape = len(P), *self.quantiles.shape
-        shown = np.concatenate((self._late_offsets, np.full(shape, UNKNOWN))) if delay else None
-        offsets = np.empty(shape)
-        if early:
-            offsets[:early] = self.quantiles.current(P[:early], scales[:early])
-            if tracked and shown is not None:
-                shown[delay - early : delay] = offsets[:early] / scales[:early, None]
-        start = 0
-        # Errors of predictions made before any target are not counted; after eight more rows
-        # errors are in units of the error scale.
-        first = delay + 1
-        while start < count:
-            cuts = [first, first + STAGES[0] - 1, self._rows + count - start]
-            stop = start + next(cut for cut in cuts if cut > self._rows) - self._rows
-            rows = slice(start, min(stop, count))
-            later = slice(early + rows.start, early + rows.stop)
-            own = old_P[rows], old_scales[rows], old_Y[rows]
-            if self._rows < first:
-                offsets[later] = np.nan
-            elif shown is None or not self.quantiles.tracked:
-                offsets[later] = self.quantiles.learn(*own)
-            else:
-                part = shown[rows.start : rows.stop + delay]
-                self.quantiles.learn_late(*own, P[later], delay, part)
-                offsets[later] = part[delay:] * scales[later, None]
-            self._rows += rows.stop - start
-            if self._rows == first + STAGES[0] - 1:
-                self.quantiles.start()  # from now on in units of the error scale
-            start = rows.stop
-        self.last_offsets = offsets
-        if shown is not None:
-            self._late_offsets = shown[count:].copy()
-
     # -- rolling back a call ----------------------------------------------------------------------
 
     def snapshot(self) -> tuple[Base, int]:
@@ -665,8 +625,7 @@ class RecoveringKernel(Stateful):
         self.recent.remap(matrix)
         for learner in (*self.retired, *([] if self.kept is None else [self.kept])):
             learner.remap(matrix)
-        self._late = recombined(self._late, matrix)
-        self._late_offsets = recombined(self._late_offsets, matrix)
+        self._ring.replace(*(recombined(part, matrix) for part in self._ring.parts))
         if self.probabilities is not None:
             self.probabilities.remap(matrix)
 
@@ -680,8 +639,7 @@ class RecoveringKernel(Stateful):
         Part("clock", "clock", make="_new_clock"),
         Part("incumbent", "incumbent"),
         Part("kept", "kept", make="_make_learner"),
-        Numbers("late", (3, "late", "outputs"), written="replaced"),
-        Numbers("late_offsets", ("offsets", len(LEVELS), "outputs"), written="replaced"),
+        Part("ring", sizes={"rows": "late", "outputs": "outputs", "levels": "levels"}),
         Part("detector", "detector"),
         Part("trial", "trial", make="_new_trial"),
         Numbers("log", ("entries", 7), low=0.0, written="replaced"),
@@ -713,8 +671,8 @@ class RecoveringKernel(Stateful):
         require(
             self.signed or sizes["followed"] == self.outputs, "quantiles do not fit the outputs"
         )
-        waiting = 0 if self.signed else sizes["late"]
-        require(sizes["offsets"] == waiting, "late_offsets has other rows than late")
+        levels = 0 if self.signed else len(LEVELS)
+        require(sizes["levels"] == levels, "ring has other levels")
         predicted = self.predicted
         rows = predicted - self._started
         require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
-from pronk.aggregate.late import ReadRows
+from pronk.aggregate.late import ReadRows, Ring
 from pronk.aggregate.learner import STAGES, OnlineKernel
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
@@ -47,6 +47,8 @@ NOISE_WINDOW, NOISE_REACH = 256.0, 5.0
 ROUNDING = 1e-9
 #: Outcomes of a trial.
 ON_TRIAL, SWAPPED, DROPPED, RESTARTED = range(4)
+#: Parts of the rows that wait: predictions of incumbent and challenger, and targets.
+PARTS: dict[str, tuple[str | int, ...]] = {"P": ("outputs",), "Q": ("outputs",), "Y": ("outputs",)}
 #: Columns of ``sums`` (checks, 2): of d and of its squares, between two decisions.
 SUM, SQUARES = 0, 1
 
@@ -183,7 +185,7 @@ class Trial(Stateful):
         self, challenger: OnlineKernel, started: int, seen_labels: Array, delay: int = 0
     ) -> None:
         self.challenger, self.started, self.delay = challenger, started, delay
-        self._late = np.empty((3, 0, challenger.outputs))  # P, Q, Y whose targets did not arrive
+        self._ring = Ring(PARTS, {"outputs": challenger.outputs})
         self.signed = challenger.signed
         self._counter = np.zeros(1)
         self._log_odds = np.array([START])
@@ -229,9 +231,11 @@ class Trial(Stateful):
         state = TrialState(
             self._counter, self._log_odds, self._noise, self._seen_labels, self._sums
         )
-        held = np.concatenate((self._late, (P, Q, Y)), axis=1)
-        mix_learners(*held, self.signed, self.delay, CHECK, state, W)
-        self._late = held[:, max(0, held.shape[1] - self.delay) :].copy()
+        parts = self._ring.extend(len(X))
+        for part, values in zip(parts, (P, Q, Y), strict=True):
+            part[len(part) - len(X) :] = values
+        mix_learners(*parts, self.signed, self.delay, CHECK, state, W)
+        self._ring.drop(max(0, self._ring.rows - self.delay))
         return _between(P, Q, W), _between(scales, own, W)
 
     def predict(self, X: Array, P: Array, scales: Array) -> tuple[Array, Array]:
@@ -263,12 +267,12 @@ class Trial(Stateful):
         """Replace the outputs by new ones, each plus or minus one old one."""
         self.challenger.remap(matrix)
         self._seen_labels = remapped_labels(self._seen_labels, matrix)
-        self._late = recombined(self._late, matrix)
+        self._ring.replace(*(recombined(part, matrix) for part in self._ring.parts))
 
     STATE = (
         Part("challenger", "challenger"),
         Count("started", "started"),
-        Numbers("late", (3, "late", "outputs"), written="replaced"),
+        Part("ring", sizes={"rows": "late", "outputs": "outputs"}),
         Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
         Numbers("log_odds", (1,), low=-50.0, high=50.0),
         Numbers("noise", ("noises",), low=0.0),
@@ -286,7 +290,7 @@ class Trial(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         require(self.known < LAST, "counter has more rows than a trial")
         require(self.known == self.challenger.rows, "counter is not that of the challenger")
-        require(sizes["late"] == min(self.rows, self.delay), "late has other rows than wait")
+        require(sizes["late"] == min(self.rows, self.delay), "ring has other rows than wait")
 
 
 def _between(P: Array, Q: Array, W: Array) -> Array:

@@ -126,17 +126,12 @@ class ErrorTracker(Stateful):
         if self._error_scale is not None:
             Z = X if self._scale is None else self._scale.learn_transform(X)
             scales = self._error_scale.learn(self._features(Z), *self._read(P, Y)) * self._size
-        # The first prediction was made before any target was known: its error does not count.
-        first = int(self._rows == 0)
-        offsets = self._quantiles.learn(P[first:], scales[first:], Y[first:])
         self._rows += len(X)
-        return np.concatenate((np.full((first, *offsets.shape[1:]), np.nan), offsets))
+        return self._quantiles.learn(P, scales, Y)
 
     def _set_stage(self) -> None:
         """Set scales and points from the rows so far; learn their errors again."""
         X, P, Y = (rows.values for rows in (self._first_X, self._first_P, self._first_Y))
-        if len(X) == STAGES[0]:
-            self._quantiles.start()  # from now on in units of the error scale
         usual = without_outliers(Y)
         deviation = usual.std(axis=0)
         varies = deviation > 1e-12 * np.abs(usual).max(axis=0)
