@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pronk.serve import spec
-from pronk.serve.rows import pack_labels
+from pronk.serve.rows import pack
 from pronk.serve.service import Service, Settings
 from pronk.serve.worker import Work
 
@@ -38,7 +38,7 @@ def crashed(service: Service) -> None:
 
 def learn(service: Service, id: str | None, row: list[float], y: Any, name: str = "m") -> Work:
     model = service.model(name)
-    return Work(model, id, model.columns.pack([row]), pack_labels([y]), 1)
+    return Work(model, id, model.columns.pack([row]), pack([y]), 1)
 
 
 def infer(service: Service, id: str | None, row: list[float], name: str = "m") -> Work:
@@ -47,7 +47,7 @@ def infer(service: Service, id: str | None, row: list[float], name: str = "m") -
 
 
 def label(service: Service, id: str, y: Any, name: str = "m") -> Work:
-    return Work(service.model(name), id, None, pack_labels([y]), 1)
+    return Work(service.model(name), id, None, pack([y]), 1)
 
 
 def bits(service: Service, name: str = "m") -> bytes:

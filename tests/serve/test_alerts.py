@@ -12,7 +12,7 @@ import pytest
 from pronk.cli.on_alarm import OnAlarm, split
 from pronk.cli.screen import CommandError, messages
 from pronk.serve import alerts
-from pronk.serve.online import LiveScores
+from pronk.serve.online import LiveScores, OnlineModel
 
 
 class Receiver(http.server.ThreadingHTTPServer):
@@ -52,11 +52,17 @@ def soon(monkeypatch):
     monkeypatch.setattr(alerts, "WAIT", 0.01)
 
 
+class Scored(SimpleNamespace):
+    """A model with scores, and changes if it is trained."""
+
+    changes = OnlineModel.changes
+
+
 def model(rows=0):
     """Return a model of which the service knows scores only."""
-    found = SimpleNamespace(
-        name="taxi", created=1.0, version=0, waiting=0, fitted=False, learner=None,
-        scores=LiveScores("regression"), spec=SimpleNamespace(key=None),
+    found = Scored(
+        name="taxi", created=1.0, version=0, waiting=0, trained=False,
+        scores=LiveScores("regression"),
     )  # fmt: skip
     learn(found, rows, 0.1)
     return found
@@ -89,7 +95,7 @@ def test_alarms_changes_and_silence_are_posted_once():
     own.look_at(online)
     assert receiver.wait(count + 1)[-1]["event"] == "no labels"
     change = {"row": 9, "columns": ["fare"], "outcome": "on trial", "returned": None, "end": None}
-    online.fitted, online.learner = True, SimpleNamespace(changes_=[change])
+    online.trained, online.learner = True, SimpleNamespace(changes_=[change])
     own.look_at(online)
     change["outcome"], change["end"] = "swap", 30
     online.learner = SimpleNamespace(changes_=[dict(change)])

@@ -112,6 +112,9 @@ def test_binary_tensors_are_checked(site: Site) -> None:
     ):
         reply = send(tensors, data, length)
         assert reply.status == 422, (tensors, reply.body)
+    single = [tensor(8, shape=[1], name="a"), tensor(8, shape=[1], name="b")]
+    reply = send(single, np.array([1.0, np.nan]).tobytes())
+    assert reply.status == 422 and "row 0, column 'b': the value is missing" in reply.error
 
 
 def test_frames_and_tables_of_any_kind_are_rows(site: Site) -> None:

@@ -19,10 +19,11 @@ from driving import bits, created, infer, label, learn, opened
 from serving import Site
 from typer.testing import CliRunner
 
+from helpers import pronk_run
 from pronk.cli.app import app
 from pronk.estimators.atomic import InUse
 from pronk.serve import Client, recovery
-from pronk.serve.journal import JournalError
+from pronk.serve.journal import Batch, JournalError
 from pronk.serve.recovery import DAY, drop, expire
 from pronk.serve.service import Service
 from pronk.serve.spec import HTTPError
@@ -405,7 +406,7 @@ def test_labels_that_never_come_are_given_up_and_counted(tmp_path: Path, monkeyp
     now = time.time()
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 8 * DAY)
     service.housekeeping("m")
-    assert service.expired == 2 and service.model("m").waiting == 0
+    assert service.counters.labels_expired == 2 and service.model("m").waiting == 0
     late = label(service, "1", 1.0)
     service.writer.group([late])
     assert isinstance(late.outcome, HTTPError) and late.outcome.status == 404
@@ -470,11 +471,11 @@ def test_rows_stay_until_a_snapshot_behind_them_can_be_read(
     again = opened(tmp_path)
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 31 * DAY)
     again.housekeeping("m")
-    assert again.dropped == 0 and bits(again) == before
+    assert again.counters.rows_dropped == 0 and bits(again) == before
     again.snapshot("m")
-    again.journal.write(more=[("DELETE FROM snapshots", ())])  # an automatic one, say
+    again.journal.write(Batch(more=[("DELETE FROM snapshots", ())]))  # an automatic one, say
     again.housekeeping("m")
-    assert again.dropped == 5
+    assert again.counters.rows_dropped == 5
     again.close()
     last = opened(tmp_path)
     assert bits(last) == before
@@ -569,13 +570,14 @@ def test_sigterm_under_load_answers_keeps_and_restarts_clean(tmp_path: Path) -> 
     service.close()
 
 
-def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    process = _pronk("serve", str(file), "--port", "0")
-    assert process.wait(60) == 1 and process.stderr is not None
-    lines = process.stderr.read().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("pronk: ") and "cannot be used" in lines[0]
+    code, _, error = pronk_run(capsys, "serve", file, "--port", "0")
+    assert code == 1 and len(error.splitlines()) == 1
+    assert error.startswith("pronk: ") and "cannot be used" in error
 
 
 @pytest.mark.skipif(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from serving import Site
 
-from pronk.serve.rows import check_labels, pack_labels, targets, unpack_labels
+from pronk.serve.rows import check_labels, pack, targets, unpack
 from pronk.serve.spec import HTTPError
 
 
@@ -38,14 +38,14 @@ def test_a_bad_label_is_named_by_its_row(count: int, bad: Any, words: str) -> No
 @pytest.mark.parametrize("count", [1, 40])
 def test_labels_are_kept_alike_in_whatever_form_they_come(count: int) -> None:
     values = np.arange(count) / 2.0
-    kept = pack_labels(values.tolist())
+    kept = pack(values.tolist())
     mixed = [int(value) if value.is_integer() else value for value in values.tolist()]
     for form in (values.tolist(), mixed):
         assert check_labels(form, count, "regression") == kept
     back = targets([kept, kept], "regression")
     assert back.dtype == np.float64 and back.tolist() == values.tolist() * 2
     whole = list(range(count))
-    assert unpack_labels(check_labels(whole, count, "classification")) == whole
+    assert unpack(check_labels(whole, count, "classification")) == whole
 
 
 def test_rows_are_one_content_in_whatever_form_they_come(site: Site) -> None:

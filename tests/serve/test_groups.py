@@ -15,7 +15,8 @@ from driving import bits, created, infer, label, learn, opened
 from numpy.testing import assert_allclose
 from serving import Site
 
-from pronk.serve.rows import Answer, pack_labels
+from pronk.serve.journal import Batch
+from pronk.serve.rows import Answer, pack
 from pronk.serve.spec import HTTPError
 from pronk.serve.worker import Queues, Task, Work
 
@@ -31,7 +32,7 @@ def test_a_large_group_is_learned_in_portions_and_an_error_affects_no_other(
     works = []
     for i in range(7):  # requests of one to three rows; the last row of the fourth is too much
         rows = [[1.0 + i, 0.5 * j] for j in range(1 + i % 3)] + [[1.0, 1e140]] * (i == 3)
-        kept = pack_labels([float(i)] * len(rows))
+        kept = pack([float(i)] * len(rows))
         works.append(Work(model, str(i), model.columns.pack(rows), kept, len(rows)))
     service.writer.group(works)
     assert [isinstance(work.outcome, HTTPError) for work in works] == [i == 3 for i in range(7)]
@@ -136,9 +137,9 @@ def test_models_that_wait_together_share_a_transaction(tmp_path: Path) -> None:
     transactions = []
     write = service.journal.write
 
-    def counted(*batch: Any) -> None:
-        transactions.append(len(batch[0]))
-        write(*batch)
+    def counted(batch: Batch) -> None:
+        transactions.append(len(batch.entries))
+        write(batch)
 
     service.journal.write = counted  # type: ignore[method-assign]
     works = [learn(service, None, [1.0, 2.0], 3.0, name) for name in names]

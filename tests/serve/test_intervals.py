@@ -8,7 +8,7 @@ import pytest
 from pronk.serve import spec
 from pronk.serve.journal import LEARN, Entry, ModelRow
 from pronk.serve.online import OnlineModel
-from pronk.serve.rows import pack_labels, response
+from pronk.serve.rows import pack, response
 
 
 def test_intervals_of_scaled_targets_are_in_the_units_of_the_labels() -> None:
@@ -17,7 +17,7 @@ def test_intervals_of_scaled_targets_are_in_the_units_of_the_labels() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (300, 2))
     y = 1e6 + 1e4 * X[:, 0] * X[:, 1] + 100 * rng.normal(size=300)
-    rows, labels = model.columns.pack(X), pack_labels(y.tolist())
+    rows, labels = model.columns.pack(X), pack(y.tolist())
     (answer,) = model.learn([Entry(1, 1, None, LEARN, 300, rows, labels, 1, None, 0.0)])
     assert answer.lower is not None and answer.upper is not None and answer.error is None
     widths = np.array(answer.upper[-100:], float) - np.array(answer.lower[-100:], float)
@@ -32,7 +32,7 @@ def test_quantiles_of_the_specification_are_in_the_answers() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (200, 1))
     y = X[:, 0] + rng.exponential(size=200)
-    rows, labels = model.columns.pack(X), pack_labels(y.tolist())
+    rows, labels = model.columns.pack(X), pack(y.tolist())
     (answer,) = model.learn([Entry(1, 1, None, LEARN, 200, rows, labels, 1, None, 0.0)])
     assert answer.quantiles is not None and answer.quantiles[0] == [None, None]
     assert [row[0] for row in answer.quantiles] == answer.lower

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pronk.serve import recovery
 from pronk.serve.journal import LABEL, LEARN
-from pronk.serve.rows import pack_labels
+from pronk.serve.rows import pack
 from pronk.serve.service import Service
 from pronk.serve.worker import Work
 
@@ -189,7 +189,7 @@ def test_snapshots_and_restarts_anywhere_change_no_bit(tmp_path: Path) -> None:
                 number += 1
                 model = service.model("m")
                 packed = model.columns.pack(rows.tolist())
-                labels = pack_labels(rows[:, 0].tolist())
+                labels = pack(rows[:, 0].tolist())
                 works.append(Work(model, str(number), packed, labels, len(rows)))
             service.writer.group(works)
         if rng.random() < 0.6:

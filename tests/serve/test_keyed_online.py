@@ -15,7 +15,7 @@ from serving import Site
 import pronk
 from pronk.keyed import Keyed
 from pronk.serve import recovery
-from pronk.serve.rows import pack_labels
+from pronk.serve.rows import pack
 from pronk.serve.service import Service
 from pronk.serve.spec import HTTPError
 from pronk.serve.worker import Work
@@ -25,7 +25,7 @@ TEMPLATE: dict[str, Any] = {"columns": ["x"], "key": "k", "scale": "none"}
 
 def _work(service: Service, id: str, rows: list[Any], labels: list[float]) -> Work:
     model = service.model("m")
-    return Work(model, id, model.columns.pack(rows), pack_labels(labels), len(rows))
+    return Work(model, id, model.columns.pack(rows), pack(labels), len(rows))
 
 
 def _groups(service: Service, first: int, count: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from driving import created, opened
 
-from pronk.serve.rows import pack_labels
+from pronk.serve.rows import pack
 from pronk.serve.worker import Answer, Work
 
 LIMIT = 1_500_000
@@ -44,7 +44,7 @@ def test_memory_has_a_limit_under_contradictory_labels(tmp_path: Path, task: str
         if task == "classification":
             labels = ["up" if value > 0 else "down" for value in labels]
         packed = model.columns.pack(X.tolist())
-        work = Work(model, None, packed, pack_labels(labels), 500)
+        work = Work(model, None, packed, pack(labels), 500)
         service.writer.group([work])
         assert isinstance(work.outcome, Answer)
         sizes.append(leaves(model.inner._model))

@@ -95,14 +95,14 @@ def test_a_rise_of_the_loss_is_an_alarm_on_the_page_and_survives_a_snapshot() ->
         given = np.zeros(3000) if task == "regression" else np.full(3000, "b")
         for part in np.array_split(np.arange(3000), 37):
             scores.add(labels[part], given[part], None, None)
-        online: Any = SimpleNamespace(scores=scores, fitted=False)
+        online: Any = SimpleNamespace(scores=scores, changes=[])
         first = _events(online)[-1]
         assert first["kind"] == "drift alarm" and 2000 < first["row"] < 2300
         assert scores.alarms == len(scores.drift.alarms) <= MOST_ALARMS
         resumed.restore(scores.to_state())
         assert (resumed.drift.alarms, resumed.alarms) == (scores.drift.alarms, scores.alarms)
         change = {"row": 9000, "outcome": "swap", "end": 10_500}
-        online.fitted, online.inner = True, SimpleNamespace(changes_=[change])
+        online.changes = [change]
         newest = _events(online)[0]
         assert (newest["kind"], newest["row"]) == ("new learner", 9001)
         assert newest["text"] == "replaced the old one at row 10,500"
@@ -118,7 +118,7 @@ def test_every_kind_of_expert_has_a_name_on_the_page() -> None:
     baseline: dict[str, Any] = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
     table = [{**kernel, "weight": 0.7}, {**baseline, "view": "last target", "weight": 0.3}]
     dropped = {**kernel, "weight": 0.0, "active": False}
-    online: Any = SimpleNamespace(fitted=True, inner=SimpleNamespace(experts_=[*table, dropped]))
+    online: Any = SimpleNamespace(trained=True, inner=SimpleNamespace(experts_=[*table, dropped]))
     assert _experts(online) == [
         ("bandwidth x2, alpha 0.1, relevance, last 100 rows", 0.7),
         ("baseline: last target", 0.3),

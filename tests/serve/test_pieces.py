@@ -14,9 +14,9 @@ from serving import Site
 from pronk.serve import worker
 from pronk.serve.http.bodies import MOST_WAITING
 from pronk.serve.online import PIECE, OnlineModel
-from pronk.serve.rows import pack_labels
+from pronk.serve.rows import pack
 from pronk.serve.spec import HTTPError
-from pronk.serve.worker import Reader, Work
+from pronk.serve.worker import Work, predict_each
 
 DEFAULT: dict[str, Any] = {"algorithm": "online-kernel", "parameters": {"budget": 20}}
 SPECS: dict[str, dict[str, Any]] = {
@@ -44,7 +44,7 @@ def trained(folder: Path, name: str) -> tuple[Any, list[list[Any]]]:
         labels = ["high" if y > 0 else "low" for y in labels]
     model = service.model("m")
     packed = model.columns.pack(rows[:400])
-    service.writer.group([Work(model, None, packed, pack_labels(labels[:400]), 400)])
+    service.writer.group([Work(model, None, packed, pack(labels[:400]), 400)])
     return service, rows
 
 
@@ -70,7 +70,7 @@ def test_the_answer_is_that_of_one_prediction(tmp_path: Path, name: str, count: 
     work = asked(service, rows[:count])
     whole = work.model.predict(work.rows or b"")
     pieces = work.model.columns.split(work.rows or b"", count, PIECE)
-    Reader(lambda done: None, service.counters).work([work])
+    predict_each([work], service.counters)
     found = work.outcome
     assert len(pieces) == -(-count // PIECE) and isinstance(found, worker.Answer)
     assert (found.version, found.classes, found.untrained) == (
@@ -121,10 +121,9 @@ def test_an_error_in_a_piece_ends_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, rows = trained(tmp_path, "classification")
-    reader = Reader(lambda done: None, service.counters)
     work = asked(service, rows[:2600])
     monkeypatch.setattr(worker, "MOST_PROBABILITIES", 5199)
-    reader.work([work])
+    predict_each([work], service.counters)
     assert isinstance(work.outcome, HTTPError) and work.outcome.status == 413
     assert "5,200 probabilities" in str(work.outcome)
     monkeypatch.setattr(worker, "MOST_PROBABILITIES", 5200)
@@ -137,7 +136,7 @@ def test_an_error_in_a_piece_ends_the_request(
 
     monkeypatch.setattr(OnlineModel, "predict", failing)
     again = asked(service, rows[:2600])
-    reader.work([again])
+    predict_each([again], service.counters)
     assert isinstance(again.outcome, HTTPError) and again.outcome.status == 422
     service.close()
 

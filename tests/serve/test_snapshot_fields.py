@@ -20,7 +20,7 @@ from pronk.estimators import files
 from pronk.serve import recovery
 from pronk.serve.http.monitoring import _details, describe
 from pronk.serve.journal import LEARN, Entry, Journal
-from pronk.serve.rows import pack_labels
+from pronk.serve.rows import pack
 
 OTHERS: tuple[Any, ...] = (
     "text", None, -1, 2**70, 0.5, [], {}, True, [[1]], float("nan"), np.zeros((2, 2)), np.zeros(3)
@@ -87,5 +87,5 @@ def _works(online: Any, label: Any) -> None:
         assert json.dumps([describe(online, True), _details(online)], allow_nan=False)
         online.predict(rows)
         online.tree()
-        packed = pack_labels([label])
+        packed = pack([label])
         online.learn([Entry(21, online.number, None, LEARN, 1, rows, packed, 21, None, 0.0)])

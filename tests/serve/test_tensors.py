@@ -124,6 +124,22 @@ def test_text_of_another_form_is_refused(site: Site, mixed: str, data: bytes, wo
     assert reply.status == 422 and words in reply.error
 
 
+@pytest.mark.parametrize("kind", ["FP64", "FP32", "INT64", "UINT8"])
+def test_an_array_is_rows_of_columns_of_any_kind(site: Site, mixed: str, kind: str) -> None:
+    rows: list[list[Any]] = [[3, 1, 7], [0, 0, 7]]
+    expected = site.call("POST", f"{mixed}/infer", {"rows": rows}).prediction
+    found = ask(site, f"{mixed}/infer", *binary([("rows", kind, rows)]))
+    assert found.status == 200 and found.prediction == expected
+
+
+def test_nan_in_an_array_is_a_missing_value(site: Site, mixed: str) -> None:
+    rows = [[np.nan, 1.0, 7.0], [0.5, np.nan, np.nan]]
+    given = [[None if value != value else value for value in row] for row in rows]
+    expected = site.call("POST", f"{mixed}/infer", {"rows": given}).prediction
+    found = ask(site, f"{mixed}/infer", *binary([("rows", "FP64", rows)]))
+    assert found.status == 200 and found.prediction == expected
+
+
 @pytest.mark.thinned
 @pytest.mark.parametrize("size", [-1, 10**30, 1.5, "3", None, True, [3]])
 @pytest.mark.parametrize("shape", [[3], [0], [10**30, 0], [2**63], [1, 3]])

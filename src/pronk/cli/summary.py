@@ -193,7 +193,7 @@ def note_columns(run: RunLoop, console: Console) -> None:
 
 def write_page(run: RunLoop, last: Record, path: Path) -> None:
     """Write the run as an HTML report."""
-    from pronk.report.run_page import RunReport, write_run_report
+    from pronk.report.run_page import write_run_report
 
     job, stream, model = run.job, run.stream, run.model
     learner = model.learner
@@ -207,21 +207,21 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         "parameters": ", ".join(f"{name}={value}" for name, value in params.items()),
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }
-    report = RunReport(
-        job.reading.name,
-        str(stream.target),
-        job.algorithm,
-        len(stream.columns),
-        run.evaluation,
-        last,
-        settings,
-        screen.command_line(),
-        run.several,
-        changes_of(model),
-        directions_of(model),
-    )
     try:
-        write_run_report(report, path)
+        write_run_report(
+            path,
+            file=job.reading.name,
+            target=str(stream.target),
+            algorithm=job.algorithm,
+            columns=len(stream.columns),
+            evaluation=run.evaluation,
+            record=last,
+            settings=settings,
+            command=screen.command_line(),
+            targets=run.several,
+            changes=changes_of(model),
+            directions=directions_of(model),
+        )
     except OSError as error:
         reason = error.strerror or error
         raise CommandError(f"--report: {str(path)!r} cannot be written: {reason}", 1) from None

@@ -29,8 +29,11 @@ def charts(results: Results) -> list[Picture]:
     metric, window = comparison.metric, comparison.window
     part = window * max(1, comparison.rows // (10 * window))
     loss, percent = TITLES[metric], metric == "error"
-    several = " The band is one standard deviation over the runs." if _several(results) else ""
+    capital = loss[0].upper() + loss[1:]
     everyone = results.everyone
+    several = ""
+    if any(summary.runs > 1 for summary in everyone):
+        several = " The band is one standard deviation over the runs."
 
     def curves(
         values: Values, window: int | None = None, median: bool = False, learners: bool = False,
@@ -52,12 +55,12 @@ def charts(results: Results) -> list[Picture]:
         _below(picture, divergence_limit(results))
         for picture in (
             Picture(
-                "loss", "Loss so far", f"{_capital(loss)} of all rows so far, each predicted "
+                "loss", "Loss so far", f"{capital} of all rows so far, each predicted "
                 f"before its label was learned. Logarithmic axes.{several}", "rows", loss,
                 curves(lambda curve: curve["metrics"][metric]), log_x=True, percent=percent,
             ),
             Picture(
-                "windowed-loss", "Recent loss", f"{_capital(loss)} over each {window:,} rows. "
+                "windowed-loss", "Recent loss", f"{capital} over each {window:,} rows. "
                 "The loss rises where the stream changes.", "rows", loss,
                 curves(lambda curve: curve["windowed"][metric], window), percent=percent,
             ),
@@ -115,14 +118,6 @@ def _drawable(picture: Picture) -> Picture:
     values = values[np.isfinite(values)]
     positive = len(values) > 0 and np.mean(values > 0) > (0.9 if picture.log_x else 0.999)
     return replace(picture, log_y=bool(positive and not (values < 0).any()))
-
-
-def _several(results: Results) -> bool:
-    return any(summary.runs > 1 for summary in results.everyone)
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def _microseconds(curve: dict[str, Any]) -> Array:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pronk.estimators.atomic import write_atomically
-from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
+from pronk.evaluate.comparison import OverRuns, Results, Summary
 from pronk.evaluate.drawing import Style
 from pronk.evaluate.formatting import (
     count,
@@ -28,6 +28,7 @@ from pronk.report.page import render
 def settings(results: Results) -> dict[str, str]:
     """Return the settings of a comparison by name."""
     comparison, made = results.comparison, results.made
+    scaling = [f"{one.scale} for {one.label}" for one in comparison.learners if one.scale]
     last = comparison.seed + comparison.runs - 1
     versions = sorted(made.items(), key=lambda item: item[0] != "pronk")
     return {
@@ -40,7 +41,7 @@ def settings(results: Results) -> dict[str, str]:
         + (" (limited)" if comparison.reading.limit else "")
         + (f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""),
         "order": comparison.order,
-        "scaling": _scaling(comparison),
+        "scaling": "; ".join([comparison.scale, *scaling]),
         "seeds": f"{comparison.seed}" + (f" to {last}" if comparison.runs > 1 else ""),
         "machine": made.get("machine", "unknown"),
         "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
@@ -49,21 +50,12 @@ def settings(results: Results) -> dict[str, str]:
 
 def parameters(results: Results) -> dict[str, str]:
     """Return the parameters of each learner."""
-    return {_named(one): _params(one) for one in results.summaries}
-
-
-def _scaling(comparison: Comparison) -> str:
-    own = [f"{one.scale} for {one.label}" for one in comparison.learners if one.scale]
-    return "; ".join([comparison.scale, *own])
-
-
-def _named(one: Summary) -> str:
-    same = one.label == one.algorithm
-    return one.label if same else f"{one.label} ({one.algorithm})"
-
-
-def _params(one: Summary) -> str:
-    return ", ".join(f"{k.removeprefix('kernel__')}={v}" for k, v in one.params.items())
+    found = {}
+    for one in results.summaries:
+        name = one.label if one.label == one.algorithm else f"{one.label} ({one.algorithm})"
+        params = [f"{key.removeprefix('kernel__')}={v}" for key, v in one.params.items()]
+        found[name] = ", ".join(params)
+    return found
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -114,9 +106,11 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
     """Return the table of regrets and bounds, or None if no learner has them."""
     rows = []
     for one in results.summaries:
-        ends = [_ends(record["result"]["curve"]) for record in one.records]
-        regrets = [regret for regret, _ in ends if regret is not None]
-        bounds = [most for _, most in ends if most is not None]
+        curves = [record["result"]["curve"] for record in one.records]
+        regrets, bounds = (
+            [end for curve in curves if (end := (curve.get(name) or [None])[-1]) is not None]
+            for name in ("regret", "bound")
+        )
         if not regrets:
             continue
         bound = pm(OverRuns.of(bounds)) if bounds else "unknown"
@@ -130,10 +124,6 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
         "of the theory."
     )
     return Table(["learner", "regret", "bound"], rows, caption)
-
-
-def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
-    return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
 
 
 def pm(values: OverRuns) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,52 +22,43 @@ from pronk.report.page import render
 CLASSES, DIRECTIONS, COLUMNS = 20, 4, 12
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """Hold the content of the report of a run."""
-
-    file: str
-    target: str
-    algorithm: str
-    columns: int
-    evaluation: Evaluation = field(repr=False)
-    record: Record
-    """The last record of the evaluation."""
-    settings: dict[str, str] = field(default_factory=dict)
-    command: str = ""
-    targets: Sequence[str] = ()
-    changes: Sequence[dict[str, Any]] = ()
-    """Reactions of the learner to changes of the stream (``changes_``)."""
-    directions: Sequence[dict[str, Any]] = ()
-    """Combinations of columns along which the prediction changes (``directions_``)."""
-
-    @property
-    def trace(self) -> Trace:
-        """The trace of the evaluation."""
-        assert self.evaluation.trace is not None
-        return self.evaluation.trace
+def write_run_report(path: Path, **content: Any) -> None:
+    """Write the page of `run_html` atomically; an existing file is replaced."""
+    write_atomically(path, run_html(**content).encode())
 
 
-def write_run_report(report: RunReport, path: Path) -> None:
-    """Write the report atomically; an existing file is replaced."""
-    write_atomically(path, run_html(report).encode())
+def run_html(
+    *,
+    file: str,
+    target: str,
+    algorithm: str,
+    columns: int,
+    evaluation: Evaluation,
+    record: Record,
+    settings: Mapping[str, str],
+    command: str,
+    targets: Sequence[str],
+    changes: Sequence[dict[str, Any]],
+    directions: Sequence[dict[str, Any]],
+) -> str:
+    """Return the report as text; ``record`` is the last one of the evaluation.
 
-
-def run_html(report: RunReport) -> str:
-    """Return the report as text."""
-    trace, record = report.trace, report.record
-    drawn = [*pictures(trace), *changed_columns(report.changes)]
+    ``changes`` and ``directions`` are the learner's ``changes_`` and ``directions_``.
+    """
+    trace = evaluation.trace
+    assert trace is not None
+    drawn = [*pictures(trace), *changed_columns(changes)]
     return render(
         "run.html",
-        title=f"{Path(report.file).name}: {report.algorithm}",
+        title=f"{Path(file).name}: {algorithm}",
         task=trace.task.capitalize(),
-        target=report.target,
-        what=f"{count(report.columns, 'column')}; "
+        target=target,
+        what=f"{count(columns, 'column')}; "
         + describe_rows(record.rows, record.unpredicted)
         + (f", {record.unlabelled:,} more without a label" if record.unlabelled else ""),
-        answer=_answer(report),
-        metrics=_metrics(report),
-        targets=targets_table(report.targets, record.outputs),
+        answer=_answer(evaluation, record, trace),
+        metrics=_metrics(evaluation, record, trace),
+        targets=targets_table(targets, record.outputs),
         first=[one for one in drawn if one.first],
         along=[one for one in drawn if one.along and not one.first],
         inside=[one for one in drawn if not one.along and one.counts is None],
@@ -76,30 +66,30 @@ def run_html(report: RunReport) -> str:
         labels=trace.task == "classification",
         classes=_classes(trace),
         alarms=_alarms(trace),
-        directions=_directions(report.directions),
-        changes=[describe_change(change) for change in report.changes],
-        settings=report.settings,
-        command=report.command,
+        directions=_directions(directions),
+        changes=[describe_change(change) for change in changes],
+        settings=settings,
+        command=command,
     )
 
 
-def _answer(report: RunReport) -> str:
-    trace, name = report.trace, report.trace.metric.name
-    own = f"{TITLES[name]} {number(report.record.metrics[name])}"
+def _answer(evaluation: Evaluation, record: Record, trace: Trace) -> str:
+    name = trace.metric.name
+    own = f"{TITLES[name]} {number(record.metrics[name])}"
     theirs = [f"{title} {number(one[name])}" for title, one in trace.baselines.items()]
-    worse = "; ".join(report.evaluation.notes)
+    worse = "; ".join(evaluation.notes)
     alarms = count(len(trace.alarms), "drift alarm") if trace.alarms else "no drift alarm"
     text = f"{own} ({', '.join(theirs)}); {alarms}.{f' Note: {worse}.' if worse else ''}"
     return text[0].upper() + text[1:]
 
 
-def _metrics(report: RunReport) -> Table:
-    first, second = report.trace.baselines
+def _metrics(evaluation: Evaluation, record: Record, trace: Trace) -> Table:
+    first, second = trace.baselines
     return metrics_table(
-        report.evaluation,
+        evaluation,
         "Each row is predicted before its label is learned. Two baselines use the labels of "
         f"earlier rows: the {first}, and the {second}. "
-        f"{report.record.microseconds_per_row:.1f} µs per row in the learner.",
+        f"{record.microseconds_per_row:.1f} µs per row in the learner.",
     )
 
 

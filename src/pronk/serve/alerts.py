@@ -29,8 +29,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from pronk.evaluate.trace import changes_of, describe_change
-from pronk.serve.online import OnlineModel
+from pronk.evaluate.trace import describe_change
+from pronk.serve.online import OnlineModel, describe_alarm
+from pronk.serve.spec import one_line
 
 #: Tries of a post, seconds of one, and seconds before the first repetition, which then double.
 ATTEMPTS, TIMEOUT, WAIT = 6, 10.0, 1.0
@@ -81,8 +82,7 @@ class Alerts:
         now["silent"] = before["silent"] and now["rows"] == before["rows"]
         new = now["alarms"] - before["alarms"]
         for alarm in online.scores.drift.alarms[-new:] if new > 0 else []:
-            text = f"the loss has been higher since row {alarm.since + 1:,}"
-            self._send(online, "drift alarm", text, row=alarm.row + 1)
+            self._send(online, "drift alarm", describe_alarm(alarm), row=alarm.row + 1)
         for row, change in now["changes"].items():
             old = before["changes"].get(row)
             facts = {"row": row + 1, "columns": change["columns"], "outcome": change["outcome"]}
@@ -101,11 +101,10 @@ class Alerts:
         self._known[online.name] = now
 
     def _facts(self, online: OnlineModel) -> dict[str, Any]:
-        scores, learner = online.scores, online.learner
-        changes = changes_of(learner) if online.fitted and online.spec.key is None else []
+        scores = online.scores
         return {
             "created": online.created, "rows": scores.rows, "alarms": scores.alarms,
-            "changes": {change["row"]: change for change in changes},
+            "changes": {change["row"]: change for change in online.changes},
             "worse": scores.compared >= LEAST_ROWS and bool(scores.worse),
             "label": self.clock(), "silent": False,
         }  # fmt: skip
@@ -148,7 +147,7 @@ class Alerts:
             with urllib.request.urlopen(request, timeout=TIMEOUT):
                 return ""
         except (OSError, ValueError) as error:  # HTTPError is an OSError
-            return " ".join(str(error).split())[:200] or type(error).__name__
+            return one_line(error)[:200] or type(error).__name__
         except Exception as error:  # such as a malformed answer
             return repr(error)[:200]
 

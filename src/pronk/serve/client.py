@@ -15,7 +15,9 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any, Self
+from contextlib import suppress
+from functools import partial
+from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -66,13 +68,13 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must look like http://127.0.0.1:8765, got {url!r}")
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
+        place: dict[str, Any] = {"host": parts.hostname, "port": parts.port, "timeout": timeout}
+        self._connect = partial(http.client.HTTPConnection, **place)
+        if parts.scheme == "https":
+            self._connect = partial(http.client.HTTPSConnection, **place, context=context)
         self._base = parts.path.rstrip("/")
-        self._token = token
-        self._timeout, self._retries, self._context = timeout, retries, context
+        self._token, self._retries = token, retries
         self._local = threading.local()
-        self._random = random.Random()
 
     def __enter__(self) -> Self:
         return self
@@ -132,18 +134,15 @@ class Client:
 
         ``spec`` are other entries of the body of ``PUT /v2/models/{model}``.
         """
-        body = {"columns": columns, "task": task, **spec}
-        return self._call("PUT", self._path(model), body)
+        return self._call("PUT", self._path(model), {"columns": columns, "task": task, **spec})
 
     def models(self) -> list[dict[str, Any]]:
         """List all models."""
-        found: list[dict[str, Any]] = self._call("GET", "/v2/models")["models"]
-        return found
+        return cast(list[dict[str, Any]], self._call("GET", "/v2/models")["models"])
 
     def model(self, model: str) -> dict[str, Any]:
         """Describe a model: specification, rows and metrics so far, size, certificate."""
-        found: dict[str, Any] = self._call("GET", self._path(model))
-        return found
+        return cast(dict[str, Any], self._call("GET", self._path(model)))
 
     def snapshot(self, model: str) -> int:
         """Save a snapshot of the model that is kept; return its version."""
@@ -161,7 +160,7 @@ class Client:
     def ready(self) -> bool:
         """Return whether the server is ready."""
         try:
-            return bool(self._once("GET", "/v2/health/ready", None)[0] == 200)
+            return self._once("GET", "/v2/health/ready", None)[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
@@ -174,55 +173,43 @@ class Client:
         self, method: str, path: str, body: Any = None, more: dict[str, str] | None = None
     ) -> Any:
         data = body if isinstance(body, bytes | None) else _encoded(body)
-        for attempt in range(self._retries + 1):
-            last = attempt == self._retries
-            try:
-                status, headers, text = self._once(method, path, data, more)
-            except (OSError, http.client.HTTPException):
-                if last:
-                    raise
-                self._pause(attempt)
-                continue
-            if status in RETRIED and not last:
-                self._pause(attempt, headers.get("retry-after"))
-                continue
-            found = json.loads(text) if text else {}
-            if status >= 400:
-                raise ServerError(status, str(found.get("error", "")))
-            return found
-        raise AssertionError("not reached")
+        for attempt in range(self._retries):
+            asked = None
+            with suppress(OSError, http.client.HTTPException):
+                status, asked, text = self._once(method, path, data, more)
+                if status not in RETRIED:
+                    break
+            _pause(attempt, asked)
+        else:
+            status, _, text = self._once(method, path, data, more)
+        found = json.loads(text) if text else {}
+        if status >= 400:
+            raise ServerError(status, str(found.get("error", "")))
+        return found
 
     def _once(
         self, method: str, path: str, data: bytes | None, more: dict[str, str] | None = None
-    ) -> tuple[int, dict[str, str], bytes]:
+    ) -> tuple[int, str | None, bytes]:
+        """Send a request; return the status, the header Retry-After and the body."""
         connection = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._connect()
-            self._local.connection = connection
+            connection = self._local.connection = self._connect()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        headers |= more or {}
         try:
-            connection.request(method, self._base + path, data, headers)
+            connection.request(method, self._base + path, data, headers | (more or {}))
             response = connection.getresponse()
-            text = response.read()
+            return response.status, response.getheader("Retry-After"), response.read()
         except BaseException:
             self.close()  # a connection cannot be reused after an incomplete exchange
             raise
-        return response.status, {k.lower(): v for k, v in response.getheaders()}, text
 
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._secure:
-            return http.client.HTTPSConnection(
-                self._host, self._port, timeout=self._timeout, context=self._context
-            )
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
-    def _pause(self, attempt: int, asked: str | None = None) -> None:
-        """Wait with a growing, random pause, so that clients do not retry all at once."""
-        pause = min(0.1 * 2.0**attempt, 5.0) * self._random.uniform(0.5, 1.0)
-        if asked is not None and asked.isdigit():
-            pause = max(pause, min(float(asked), 30.0) * self._random.uniform(0.5, 1.0))
-        time.sleep(pause)
+def _pause(attempt: int, asked: str | None) -> None:
+    """Wait with a growing, random pause, so that clients do not retry all at once."""
+    pause = min(0.1 * 2.0**attempt, 5.0)
+    if asked is not None and asked.isdigit():
+        pause = max(pause, min(float(asked), 30.0))
+    time.sleep(pause * random.uniform(0.5, 1.0))
 
 
 def _listed(values: Any) -> Any:

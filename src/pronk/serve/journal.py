@@ -25,10 +25,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,11 +72,12 @@ CREATE TABLE IF NOT EXISTS snapshots (
 CREATE TABLE IF NOT EXISTS highest (sequence INTEGER NOT NULL);
 """
 
-_COLUMNS = "sequence, model, id, kind, size, rows, labels, block, answer, time"
-
-
-#: The statement that records up to which entry a model's rows were dropped.
-DROPPED = "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?"
+#: An SQL statement and its values.
+Statement = tuple[str, tuple[Any, ...]]
+#: Records up to which entry a model's rows were dropped.
+_DROPPED = "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?"
+#: Records the last sequence number before entries are dropped.
+_HIGHEST = "INSERT INTO highest VALUES (?)"
 
 
 class Entry(NamedTuple):
@@ -94,6 +95,12 @@ class Entry(NamedTuple):
     time: float
 
 
+_COLUMNS = ", ".join(Entry._fields)
+_INSERT = f"INSERT INTO journal ({_COLUMNS}) VALUES ({','.join('?' * len(Entry._fields))})"
+#: Which entries a model has learned after a sequence number.
+_LEARNED = f"model = ? AND sequence > ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL"
+
+
 class ModelRow(NamedTuple):
     """Hold a row of the table `models`."""
 
@@ -106,11 +113,11 @@ class ModelRow(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Hold what one thread writes in a transaction: entries, answers, other statements."""
+    """Hold what is written in a transaction: entries, answers of blocks, other statements."""
 
-    entries: list[Entry] = []
-    answers: list[tuple[int, int, bytes]] = []
-    more: list[tuple[str, tuple[Any, ...]]] = []
+    entries: Sequence[Entry] = ()
+    answers: Sequence[tuple[int, int, bytes]] = ()
+    more: Sequence[Statement] = ()
 
 
 #: Builds a batch from the sequence number before its first entry.
@@ -239,14 +246,11 @@ class Journal:
 
     def _commit_together(self, taken: list[_Waiting]) -> None:
         try:
-            whole, last = Batch([], [], []), self.sequence
+            batches, last = [], self.sequence
             for waiting in taken:
-                batch = waiting.build(last)
-                last += len(batch.entries)
-                whole.entries.extend(batch.entries)
-                whole.answers.extend(batch.answers)
-                whole.more.extend(batch.more)
-            self.write(*whole)
+                batches.append(waiting.build(last))
+                last += len(batches[-1].entries)
+            self.write(Batch(*(list(chain(*parts)) for parts in zip(*batches, strict=True))))
         except Exception as error:
             if len(taken) > 1:
                 for waiting in taken:
@@ -256,61 +260,43 @@ class Journal:
         for waiting in taken:
             waiting.done = True
 
-    def write(
-        self,
-        entries: Iterable[Entry] = (),
-        answers: Iterable[tuple[int, int, bytes]] = (),
-        more: Iterable[tuple[str, tuple[Any, ...]]] = (),
-    ) -> None:
+    def write(self, batch: Batch) -> None:
         """Write one transaction, all or nothing; it is on disk when this returns."""
-        entries = list(entries)
+        last = batch.entries[-1].sequence if batch.entries else None
         with self.lock:
-            self._write(entries, answers, more)
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.connection.executemany(_INSERT, batch.entries)
+                self.connection.executemany(
+                    "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?)", batch.answers
+                )
+                for statement, values in batch.more:
+                    self.connection.execute(statement, values)
+                self.connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                if self.connection.in_transaction:
+                    self.connection.rollback()
+                if last is None or not self._has(last):
+                    self.failed = str(error)
+                    raise JournalError(f"the journal could not be written: {error}") from None
             self.failed = None
-            if entries:
-                self.sequence = max(self.sequence, entries[-1].sequence)
+            if last is not None:
+                self.sequence = max(self.sequence, last)
                 self._record()
-
-    def _write(
-        self,
-        entries: list[Entry],
-        answers: Iterable[tuple[int, int, bytes]],
-        more: Iterable[tuple[str, tuple[Any, ...]]],
-    ) -> None:
-        execute = self.connection.execute
-        try:
-            execute("BEGIN IMMEDIATE")
-            marks = ",".join("?" * len(Entry._fields))
-            self.connection.executemany(
-                f"INSERT INTO journal ({_COLUMNS}) VALUES ({marks})", entries
-            )
-            self.connection.executemany("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?)", answers)
-            for statement, values in more:
-                execute(statement, values)
-            execute("COMMIT")
-        except sqlite3.Error as error:
-            if self.connection.in_transaction:
-                self.connection.rollback()
-            if not (entries and self._has(entries[-1].sequence)):
-                self.failed = str(error)
-                raise JournalError(f"the journal could not be written: {error}") from None
 
     def _has(self, sequence: int) -> bool:
         """Return whether an entry is in the journal, after an error during its commit."""
         try:
-            found = self.connection.execute(
-                "SELECT 1 FROM journal WHERE sequence = ?", (sequence,)
-            ).fetchone()
+            return bool(self.rows("SELECT 1 FROM journal WHERE sequence = ?", (sequence,)))
         except sqlite3.Error:
             return False
-        return found is not None
 
     def add_model(self, name: str, spec: str) -> ModelRow:
         """Add a model and return its row; its number is never reused."""
         statement = "INSERT INTO models (name, spec, start, created) VALUES (?, ?, ?, ?)"
         with self.lock:
-            self.write(more=[(statement, (name, spec, self.sequence, self.now()))])
-            return next(row for row in self.models() if row.name == name)
+            self.write(Batch(more=[(statement, (name, spec, self.sequence, self.now()))]))
+            return self.model(name)
 
     def accept(self, sequence: int, learned: dict[int, int]) -> None:
         """Continue after a sequence number that this journal has not reached.
@@ -318,12 +304,57 @@ class Journal:
         ``learned`` has the versions, by the number of the model, up to which the journal is
         incomplete and a snapshot is complete.
         """
-        more: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO highest VALUES (?)", (sequence,))]
-        more += [(DROPPED, (version, number)) for number, version in learned.items()]
+        more: list[Statement] = [(_HIGHEST, (sequence,))]
+        more += [(_DROPPED, (version, number)) for number, version in learned.items()]
         with self.lock:
-            self.write(more=more)
+            self.write(Batch(more=more))
             self.sequence = sequence
             self._record()
+
+    def pin(self, model: int, sequence: int) -> None:
+        """Record a snapshot that a client requested."""
+        statement = "INSERT OR REPLACE INTO snapshots VALUES (?, ?)"
+        self.write(Batch(more=[(statement, (model, sequence))]))
+
+    def drop(self, sequences: Iterable[int], *more: Statement) -> None:
+        """Drop entries, then execute further statements."""
+        gone = [("DELETE FROM journal WHERE sequence = ?", (one,)) for one in sequences]
+        self.commit(lambda last: Batch(more=[(_HIGHEST, (last,)), *gone, *more]))
+
+    def drop_learned(self, model: int, sequences: Iterable[int], end: int) -> None:
+        """Drop entries of a model, with the answers of its blocks up to ``end`` that are empty."""
+        answers = (
+            "DELETE FROM blocks WHERE model = ? AND block <= ? AND NOT EXISTS (SELECT 1 FROM"
+            " journal WHERE journal.model = blocks.model AND journal.block = blocks.block)"
+        )
+        self.drop(sequences, (_DROPPED, (end, model)), (answers, (model, end)))
+
+    def remove_model(self, model: int) -> None:
+        """Remove a model and all that belongs to it; its number is never reused."""
+        removed = "UPDATE models SET removed = ? WHERE number = ?"
+        tables = ("journal", "blocks", "snapshots")
+        gone = [(f"DELETE FROM {table} WHERE model = ?", (model,)) for table in tables]
+        self.drop((), (removed, (self.now(), model)), *gone)
+
+    def roll_back(self, model: int, version: int) -> None:
+        """Void the entries of a model after a version; their ids can be used again."""
+        after = (model, version)
+
+        def batch(last: int) -> Batch:
+            sequence = last + 1
+            entry = Entry(sequence, model, None, ROLLBACK, 0, None, None, version, None, self.now())
+            void = f"UPDATE journal SET void = ?, id = NULL WHERE {_LEARNED}"
+            return Batch(
+                [entry],
+                more=[
+                    (void, (sequence, *after)),
+                    ("UPDATE journal SET done = NULL WHERE model = ? AND done > ?", after),
+                    ("DELETE FROM blocks WHERE model = ? AND block > ?", after),
+                    ("DELETE FROM snapshots WHERE model = ? AND sequence > ?", after),
+                ],
+            )
+
+        self.commit(batch)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -339,6 +370,10 @@ class Journal:
             " WHERE removed IS NULL ORDER BY name"
         )
         return [ModelRow(*row) for row in found]
+
+    def model(self, name: str) -> ModelRow:
+        """Return a model by name."""
+        return next(row for row in self.models() if row.name == name)
 
     def find(self, model: int, ids: list[str]) -> dict[str, dict[int, Entry]]:
         """Return the entries with some ids, by id and kind."""
@@ -361,7 +396,7 @@ class Journal:
         )
         return found[0][0] if found else None
 
-    def learned(self, model: int, after: int, up_to: int | None = None) -> Iterable[list[Entry]]:
+    def learned(self, model: int, after: int, up_to: int | None = None) -> Iterator[list[Entry]]:
         """Yield the entries that a model learned after a sequence number, block by block."""
         entries = self._learned(model, after, self.sequence if up_to is None else up_to)
         for _, block in groupby(entries, key=lambda entry: entry.block):
@@ -372,8 +407,7 @@ class Journal:
         rows: list[Any] = [None] * _PAGE_ROWS
         while len(rows) == _PAGE_ROWS:
             rows = self.rows(
-                f"SELECT {_COLUMNS} FROM journal WHERE model = ? AND sequence > ?"
-                f" AND sequence <= ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL"
+                f"SELECT {_COLUMNS} FROM journal WHERE {_LEARNED} AND sequence <= ?"
                 " ORDER BY sequence LIMIT ?",
                 (model, after, last, _PAGE_ROWS),
             )
@@ -383,12 +417,20 @@ class Journal:
 
     def rows_behind(self, model: int, after: int) -> int:
         """Count the rows that a model learned after a sequence number."""
-        found = self.rows(
-            f"SELECT coalesce(sum(size), 0) FROM journal WHERE"
-            f" model = ? AND sequence > ? AND kind IN ({LEARN}, {LABEL}) AND void IS NULL",
-            (model, after),
-        )
-        return int(found[0][0])
+        query = f"SELECT coalesce(sum(size), 0) FROM journal WHERE {_LEARNED}"
+        return int(self.rows(query, (model, after))[0][0])
+
+    def unlabelled(self, model: int, before: float, most: int) -> list[int]:
+        """Return predictions from before a time that still wait for their label."""
+        query = f"SELECT sequence FROM journal WHERE model = ? AND kind = {PREDICT}"
+        query += " AND done IS NULL AND time < ? LIMIT ?"
+        return [row[0] for row in self.rows(query, (model, before, most))]
+
+    def old(self, model: int, up_to: int, before: float, most: int) -> list[Entry]:
+        """Return the first entries up to a number and before a time that wait for no label."""
+        query = f"SELECT {_COLUMNS} FROM journal WHERE model = ? AND sequence <= ? AND time < ?"
+        query += f" AND (kind <> {PREDICT} OR done IS NOT NULL) ORDER BY sequence LIMIT ?"
+        return [Entry(*row) for row in self.rows(query, (model, up_to, before, most))]
 
     def pinned(self, model: int) -> set[int]:
         """Return the versions of the snapshots that a client requested."""
@@ -403,17 +445,18 @@ class Journal:
                 found += path.stat().st_size
         return found
 
-    def rolled_back_ranges(self, model: int) -> list[tuple[int, int]]:
-        """Return the open ranges (after, before) of sequence numbers that were rolled back."""
-        found = self.rows(
-            f"SELECT block, sequence FROM journal WHERE model = ? AND kind = {ROLLBACK}", (model,)
-        )
-        return [(row[0], row[1]) for row in found]
+    def was_undone(self, model: int, version: int) -> bool:
+        """Return whether a version was undone by a later rollback."""
+        query = f"SELECT 1 FROM journal WHERE model = ? AND kind = {ROLLBACK}"
+        return bool(self.rows(f"{query} AND block < ? AND ? < sequence", (model, version, version)))
+
+    def last_rollback(self, model: int) -> int | None:
+        """Return the sequence number of the last rollback of a model, if there is one."""
+        query = f"SELECT max(sequence) FROM journal WHERE model = ? AND kind = {ROLLBACK}"
+        found: int | None = self.rows(query, (model,))[0][0]
+        return found
 
     def waiting(self, model: int) -> int:
         """Count the predictions that wait for their label."""
-        found = self.rows(
-            f"SELECT count(*) FROM journal WHERE model = ? AND kind = {PREDICT} AND done IS NULL",
-            (model,),
-        )
-        return int(found[0][0])
+        query = f"SELECT count(*) FROM journal WHERE model = ? AND kind = {PREDICT}"
+        return int(self.rows(f"{query} AND done IS NULL", (model,))[0][0])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pronk.core.state import require
 from pronk.estimators import files
+from pronk.estimators.waiting import Line
 from pronk.keyed import Keyed
 from pronk.serve import recovery
 from pronk.serve.journal import Entry, Journal, ModelRow
@@ -48,11 +49,8 @@ class KeyedOnlineModel(OnlineModel):
         if shard.extra is not None:
             self.restore(files.decode(shard.extra, place)[0]["state"], place)
             require(self.version == shard.position, "its scores are of another version")
-        self.start_again()
-
-    @property
-    def points(self) -> int:
-        return 0
+        # Before a replay, new keys start from the targets that the scores have counted.
+        self.learner.prior = copy.deepcopy(self.scores.baseline)
 
     @property
     def outputs(self) -> list[str]:
@@ -67,10 +65,6 @@ class KeyedOnlineModel(OnlineModel):
     def _blind(self) -> int:
         return int(not self.scores.rows)  # new keys start from the targets of the others
 
-    def start_again(self) -> None:
-        """Let new keys start from the targets that the scores have counted, before a replay."""
-        self.learner.prior = copy.deepcopy(self.scores.baseline)
-
     def predict(self, packed: bytes, waits: bool = False, later: bool = False) -> Answer:
         X, keys = self.columns.matrix(packed), self.columns.keys(packed)
         with self.lock:
@@ -84,14 +78,11 @@ class KeyedOnlineModel(OnlineModel):
         return self
 
     def _learn_rows(
-        self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
+        self, entries: Sequence[Entry], X: Array, y: NDArray[Any], lines: Sequence[Line]
     ) -> tuple[NDArray[Any], Array | None]:
         keys = [key for entry in entries for key in self.columns.keys(entry.rows or b"")]
         with self.lock:
             return np.asarray(self.learner.predict_then_learn(X, y, keys=keys)), None
-
-    def tree(self) -> dict[str, Any]:
-        return super().tree() | {"model": None}
 
     def flush(self) -> None:
         """Write the models of all keys, their version and the scores to disk."""
@@ -105,9 +96,7 @@ class KeyedOnlineModel(OnlineModel):
 
 def restored(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) -> OnlineModel:
     """Return a keyed model as its store has it; its journal is not replayed."""
-    generation = max(
-        (before for _, before in journal.rolled_back_ranges(row.number)), default=row.start
-    )
+    generation = journal.last_rollback(row.number) or row.start
     place = store_folder(folder, row.name, generation)
     try:
         online = KeyedOnlineModel(row, place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,22 +21,24 @@ from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_coun
 from pronk.estimators import files
 from pronk.estimators.waiting import Line
 from pronk.evaluate.baselines import BASELINES, describe_repeating, leads, make_baselines
-from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
+from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import Items
 from pronk.evaluate.metrics import DEFAULTS, METRICS, describe_leads
 from pronk.evaluate.models import labels_learned, own_delay
-from pronk.evaluate.trace import SegmentSums
+from pronk.evaluate.trace import SegmentSums, changes_of, count_changes
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
 from pronk.serve.rows import (
     Answer,
     Columns,
     label_kind,
+    pack,
     pack_kept,
     targets,
     unpack_answer,
     unpack_kept,
 )
+from pronk.serve.spec import HTTPError, one_line
 
 Array = NDArray[np.float64]
 
@@ -99,7 +101,11 @@ class LiveScores(Stateful):
             ends = ~np.isnan(lower)
             held = int(((lower <= y) & (y <= upper))[ends].sum())
             self.covered = [self.covered[0] + int(ends.sum()), self.covered[1] + held]
-        self._detect(np.abs(y - predictions) if self._numeric else losses[:, 0])
+        numeric = self.task == "regression"
+        before = len(self.drift.alarms)
+        self.drift.add(np.abs(y - predictions) if numeric else losses[:, 0], self.unpredicted)
+        self.alarms += len(self.drift.alarms) - before
+        del self.drift.alarms[:-MOST_ALARMS]
 
     def _compare(
         self, y: NDArray[Any], predictions: NDArray[Any], naive: list[NDArray[Any]]
@@ -119,18 +125,11 @@ class LiveScores(Stateful):
         self.curve.add(losses[:, :, 0].T)
         return np.asarray(losses[0])
 
-    @property
-    def _numeric(self) -> bool:
-        return isinstance(self.drift, ErrorAlarm)
-
-    def _detect(self, errors: Array) -> None:
-        before = len(self.drift.alarms)
-        self.drift.add(errors, self.unpredicted)
-        self.alarms += len(self.drift.alarms) - before
-        del self.drift.alarms[:-MOST_ALARMS]
-
     def _losses(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
-        return _side_by_side([METRICS[name].rows(y, predictions) for name in self.names])
+        found = np.empty((len(y), len(self.names)))
+        for place, name in enumerate(self.names):
+            found[:, place] = METRICS[name].rows(y, predictions)
+        return found
 
     def predict_baselines(self) -> list[Any]:
         """Return what both baselines predict for the next row; None before the first label."""
@@ -154,7 +153,8 @@ class LiveScores(Stateful):
         endings = "", "_baseline", "_repeat_last"
         for ending, totals, rows in zip(endings, self.totals, self._counts, strict=True):
             for name, total in zip(self.names, totals, strict=True):
-                found[f"{name}{ending}"] = _mean(float(total), rows)
+                mean = float(total) / rows if rows else math.nan
+                found[f"{name}{ending}"] = mean if math.isfinite(mean) else None
         if self.covered[0]:
             found["coverage"] = self.covered[1] / self.covered[0]
         return found
@@ -208,19 +208,6 @@ class LiveScores(Stateful):
         require(len(self.drift.alarms) <= self.alarms, "alarms are more than their number")
 
 
-def _side_by_side(columns: list[Array]) -> Array:
-    """Return columns as a matrix, faster than `numpy.column_stack`."""
-    found = np.empty((len(columns[0]), len(columns)))
-    for place, column in enumerate(columns):
-        found[:, place] = column
-    return found
-
-
-def _mean(total: float, rows: int) -> float | None:
-    mean = total / rows if rows else math.nan
-    return mean if math.isfinite(mean) else None
-
-
 # -- models ----------------------------------------------------------------------------------------
 
 #: Most rows learned or predicted while the lock is held, which other calls have to wait for.
@@ -257,11 +244,11 @@ class FairLock:
 class OnlineModel:
     """Predict and learn with one model; its lock is held for a piece or a prediction."""
 
-    def __init__(self, row: ModelRow) -> None:
+    def __init__(self, row: ModelRow, learner: Any = None) -> None:
         self.number, self.name, self.created = row.number, row.name, row.created
         self.spec = spec.read(row.spec)
         self.columns = Columns(self.spec)
-        self.learner = spec.build(self.spec)
+        self.learner = spec.build(self.spec) if learner is None else learner
         self.scores = LiveScores(self.spec.task)
         self.version = row.start
         self.snapshot = row.start  # the version of the last snapshot
@@ -274,16 +261,30 @@ class OnlineModel:
         self.lock = FairLock()
 
     @property
-    def refusal(self) -> spec.HTTPError | None:
+    def ready(self) -> bool:
+        """Whether the model can be used."""
+        return self.broken is None
+
+    @property
+    def refusal(self) -> HTTPError | None:
         """The error of a request if the model cannot be used, else None."""
         if self.broken is None:
             return None
         headers = {"Retry-After": "1"} if self.broken == RECOVERING else {}
-        return spec.HTTPError(503, f"model {self.name!r} cannot be used: {self.broken}", headers)
+        return HTTPError(503, f"model {self.name!r} cannot be used: {self.broken}", headers)
+
+    def answers(self) -> list[tuple[int, int, bytes]]:
+        """Return the answers to be written in the next transaction, as the journal has them."""
+        return [(block, self.number, pack(found)) for block, found in self.unwritten.items()]
 
     @property
     def fitted(self) -> bool:
         return self.learner is not None and bool(self.learner.__sklearn_is_fitted__())
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is one learner, not one per key, that has learned rows."""
+        return self.spec.key is None and self.fitted
 
     @property
     def _blind(self) -> int:
@@ -320,8 +321,18 @@ class OnlineModel:
 
     @property
     def points(self) -> int:
-        """Points of the current model."""
-        return int(self.learner.size_) if self.fitted else 0
+        """Points of the current model; 0 of one per key."""
+        return int(self.learner.size_) if self.trained else 0
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """The last changes to which the learner has reacted."""
+        return changes_of(self.learner) if self.trained else []
+
+    @property
+    def change_counts(self) -> dict[str, int]:
+        """How often the learner has reacted to changes, by kind; empty if it does not."""
+        return count_changes(self.learner) if self.trained else {}
 
     @property
     def outputs(self) -> list[str]:
@@ -395,8 +406,7 @@ class OnlineModel:
                 found += self._learn_together(some)
             except REFUSALS as error:
                 if len(some) == 1:
-                    text = " ".join(str(error).split())
-                    found.append(Answer(some[0].sequence, [], error=text))
+                    found.append(Answer(some[0].sequence, [], error=one_line(error)))
                 else:
                     found += [answer for entry in some for answer in self.learn([entry])]
             self.version = some[-1].sequence
@@ -415,25 +425,22 @@ class OnlineModel:
         return found
 
     def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
-        parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
-        X = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        y, blind = self._targets(entries), self._blind
-        P, ends = self._learn_rows(entries, X, y)
-        if blind:
-            P = P.copy() if P.dtype.kind == "f" else P.astype(object)
-            P[:blind] = None
+        X = np.concatenate([self.columns.matrix(entry.rows or b"") for entry in entries])
+        y = targets([entry.labels or b"" for entry in entries], self.spec.task)
+        earlier = [_earlier(entry) for entry in entries]
+        blind = self._blind
+        P, ends = self._learn_rows(entries, X, y, _lines(entries, earlier))
+        P = P.astype(np.float64 if P.dtype.kind == "f" else object)
+        P[:blind] = None
         self.rows_since_snapshot += len(X)
-        return self._answers(entries, y, P, ends)
-
-    def _targets(self, entries: Sequence[Entry]) -> NDArray[Any]:
-        return targets([entry.labels or b"" for entry in entries], self.spec.task)
+        return self._answers(entries, earlier, y, P, ends)
 
     def _learn_rows(
-        self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
+        self, entries: Sequence[Entry], X: Array, y: NDArray[Any], lines: Sequence[Line]
     ) -> tuple[NDArray[Any], Array | None]:
         """Predict then learn all rows, piece by piece; release the lock between pieces."""
         before = copy.deepcopy(self.learner) if len(X) > PIECE else None
-        lines, pieces = _lines(entries), []
+        pieces = []
         try:
             for start in range(0, len(X), PIECE):
                 rows = slice(start, start + PIECE)
@@ -461,46 +468,38 @@ class OnlineModel:
         return np.asarray(P), ends
 
     def _answers(
-        self, entries: Sequence[Entry], y: NDArray[Any], P: NDArray[Any], ends: Array | None
+        self,
+        entries: Sequence[Entry],
+        earlier: Sequence[Answer | None],
+        y: NDArray[Any],
+        P: NDArray[Any],
+        ends: Array | None,
     ) -> list[Answer]:
-        """Return one answer per entry; an earlier prediction of the same rows is not replaced."""
-        given = P.astype(object) if P.dtype.kind != "f" else P.copy()
-        predictions = finite_or_none(P)
+        """Return one answer per entry, and score it; an earlier prediction is not replaced."""
+        predictions, given = finite_or_none(P), P
         lower = upper = None
         if ends is not None:
             lower, upper = ends[:, 0].copy(), ends[:, 1].copy()
-        found = []
-        for entry, rows in _with_rows(entries):
-            if entry.kind == LABEL and entry.answer is not None:
-                earlier = unpack_answer(entry.answer)
-                earlier.version, earlier.baselines, earlier.kept = entry.sequence, None, None
-                given[rows] = self._scored(earlier.prediction)
+        found: list[Answer] = []
+        known: list[Known] = []
+        start = 0
+        for entry, answer in zip(entries, earlier, strict=True):
+            rows = slice(start, start := start + entry.size)
+            if answer is None:
+                answer = Answer(entry.sequence, predictions[rows])
+                if ends is not None:
+                    _set_quantiles(answer, ends[rows])
+            else:
+                if answer.baselines is not None:
+                    known.append((rows, answer.baselines))
+                answer.version, answer.baselines, answer.kept = entry.sequence, None, None
+                given[rows] = answer.prediction  # NaN if a regressor had none
                 if lower is not None and upper is not None:
-                    lower[rows] = np.nan if earlier.lower is None else earlier.lower
-                    upper[rows] = np.nan if earlier.upper is None else earlier.upper
-                found.append(earlier)
-                continue
-            answer = Answer(entry.sequence, predictions[rows])
-            if lower is not None and upper is not None:
-                assert ends is not None
-                _set_quantiles(answer, ends[rows])
+                    lower[rows] = np.nan if answer.lower is None else answer.lower
+                    upper[rows] = np.nan if answer.upper is None else answer.upper
             found.append(answer)
-        self.scores.add(y, given, lower, upper, self._known(entries))
+        self.scores.add(y, given, lower, upper, known)
         return found
-
-    def _known(self, entries: Sequence[Entry]) -> Iterator[Known]:
-        """Yield what the baselines predicted for rows whose labels came later."""
-        for entry, rows in _with_rows(entries):
-            if entry.kind == LABEL and entry.answer is not None:
-                known = unpack_answer(entry.answer).baselines
-                if known is not None:
-                    yield rows, known
-
-    def _scored(self, predictions: list[Any]) -> list[Any]:
-        """Return predictions as they are scored: NaN if a regressor had none."""
-        if self.spec.task != "regression":
-            return predictions
-        return [math.nan if value is None else value for value in predictions]
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -512,9 +511,8 @@ class OnlineModel:
 
     def tree(self) -> dict[str, Any]:
         """Return the content of a snapshot."""
-        alone = self.fitted and self.spec.key is None
         return {
-            "model": files.learner_tree(self.learner) if alone else None,
+            "model": files.learner_tree(self.learner) if self.trained else None,
             "scores": self.scores.to_state(),
             "sequence": self.version,
             "name": self.name,
@@ -549,24 +547,25 @@ class OnlineModel:
         return bool(same and task and learner.n_features_in_ == width)
 
 
-def _with_rows(entries: Sequence[Entry]) -> Iterator[tuple[Entry, slice]]:
-    """Yield each entry of a block with its rows in the block."""
-    start = 0
-    for entry in entries:
-        yield entry, slice(start, start + entry.size)
-        start += entry.size
+def _earlier(entry: Entry) -> Answer | None:
+    """Return the prediction of an entry whose label came later, else None."""
+    later = entry.kind == LABEL and entry.answer is not None
+    return unpack_answer(entry.answer or b"") if later else None
 
 
-def _lines(entries: Sequence[Entry]) -> list[Line]:
+def _lines(entries: Sequence[Entry], earlier: Sequence[Answer | None]) -> list[Line]:
     """Return what was kept of the prediction of each row whose label came later."""
     found: list[Line] = []
-    for entry in entries:
-        own: list[Line] = []
-        if entry.kind == LABEL and entry.answer is not None:
-            kept = unpack_answer(entry.answer).kept
-            own = [] if kept is None else unpack_kept(kept)
+    for entry, answer in zip(entries, earlier, strict=True):
+        kept = None if answer is None else answer.kept
+        own = [] if kept is None else unpack_kept(kept)
         found += own if len(own) == entry.size else [None] * entry.size
     return found
+
+
+def describe_alarm(alarm: Alarm) -> str:
+    """Describe a drift alarm in a few words."""
+    return f"the loss has been higher since row {alarm.since + 1:,}"
 
 
 def finite_or_none(predictions: NDArray[Any]) -> list[Any]:

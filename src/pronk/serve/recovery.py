@@ -20,18 +20,16 @@ from pronk.estimators import files
 from pronk.keyed import StoreError
 from pronk.serve import spec
 from pronk.serve.journal import (
-    DROPPED,
-    LABEL,
     LARGEST,
-    LEARN,
     PREDICT,
     Batch,
+    Entry,
     Journal,
     JournalError,
     ModelRow,
 )
 from pronk.serve.online import OnlineModel
-from pronk.serve.rows import pack_answers, unpack_labels
+from pronk.serve.rows import unpack
 
 #: Automatic snapshots to keep: one may be damaged.
 KEPT = 3
@@ -84,20 +82,6 @@ def verify(online: OnlineModel, path: Path) -> None:
     online.verified.add(stamp)
 
 
-def usable_snapshots(
-    journal: Journal, row: ModelRow, folder: Path, up_to: int | None = None
-) -> dict[int, Path]:
-    """Return the snapshots of states that were not rolled back, oldest first."""
-    rolled_back_ranges = journal.rolled_back_ranges(row.number)
-    return {
-        sequence: path
-        for sequence, path in snapshots(folder, row.name).items()
-        if sequence >= row.start
-        and (up_to is None or sequence <= up_to)
-        and not any(after < sequence < before for after, before in rolled_back_ranges)
-    }
-
-
 def recover(
     journal: Journal, row: ModelRow, folder: Path, log: Log, up_to: int | None = None
 ) -> OnlineModel:
@@ -113,7 +97,11 @@ def restored(
 ) -> OnlineModel:
     """Return the model of its newest readable snapshot; its journal is not replayed."""
     online = OnlineModel(row)
-    for sequence, path in reversed(usable_snapshots(journal, row, folder, up_to).items()):
+    for sequence, path in reversed(snapshots(folder, row.name).items()):
+        if sequence < row.start or (up_to is not None and sequence > up_to):
+            continue
+        if journal.was_undone(row.number, sequence):
+            continue
         try:
             online.restore(files.load_checkpoint(path), path)
             require(online.version == sequence, "it is of another sequence number")
@@ -155,19 +143,23 @@ def catch_up(journal: Journal, online: OnlineModel, log: Log, up_to: int | None 
 
 def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> None:
     """Learn the journal's entries after the model's version; store answers that are missing."""
-    missing = []
     for block in journal.learned(online.number, online.version, up_to):
         if journal.stopping.is_set():
             raise JournalError("stopped before the journal was replayed")
         number = block[0].block or 0
         answers = online.learn(block)
         if journal.answers(number, online.number) is None:
-            missing.append((number, online.number, pack_answers(answers)))
-        if len(missing) >= 1000:
-            journal.write(answers=missing)
-            missing = []
-    if missing:
-        journal.write(answers=missing)
+            online.unwritten[number] = answers
+        if len(online.unwritten) >= 1000:
+            write_answers(journal, online)
+    write_answers(journal, online)
+
+
+def write_answers(journal: Journal, online: OnlineModel) -> None:
+    """Write the answers that wait for the model's next transaction."""
+    if online.unwritten:
+        journal.commit(lambda last: Batch(answers=online.answers()))
+        online.unwritten.clear()
 
 
 def last_acknowledged(journal: Journal, folder: Path) -> int:
@@ -191,16 +183,10 @@ PORTION = 5_000
 def expire(journal: Journal, online: OnlineModel, days: float) -> int:
     """Drop predictions that have waited for their label too long; return how many."""
     before = journal.now() - days * DAY
-    gone = journal.rows(
-        "SELECT sequence FROM journal WHERE model = ? AND kind = ? AND done IS NULL AND time < ?"
-        " LIMIT ?",
-        (online.number, PREDICT, before, PORTION),
-    )
-    if not gone:
-        return 0
-    drop = [("DELETE FROM journal WHERE sequence = ?", (row[0],)) for row in gone]
-    journal.commit(lambda last: Batch(more=[_highest(last), *drop]))
-    online.waiting -= len(gone)
+    gone = journal.unlabelled(online.number, before, PORTION)
+    if gone:
+        journal.drop(gone)
+        online.waiting -= len(gone)
     return len(gone)
 
 
@@ -217,7 +203,7 @@ def drop(
     limit = 0
     pinned = journal.pinned(online.number)
     for sequence, path in snapshots(folder, online.name).items():
-        if sequence in pinned or not journal.rows(_OLD, (online.number, sequence, before, 1)):
+        if sequence in pinned or not journal.old(online.number, sequence, before, 1):
             continue
         try:
             verify(online, path)
@@ -226,66 +212,40 @@ def drop(
             continue
         limit = sequence
         break
-    rows = journal.rows(_OLD, (online.number, limit, before, PORTION)) if limit else []
-    if not rows:
+    entries = journal.old(online.number, limit, before, PORTION) if limit else []
+    if not entries:
         return 0
     if archive:
-        _archive(rows, online, folder)
-    highest = max((row[0] for row in rows if row[2] != PREDICT), default=0)
-    more: list[tuple[str, tuple[Any, ...]]] = [
-        (DROPPED, (highest, online.number)),
-        *(("DELETE FROM journal WHERE sequence = ?", (row[0],)) for row in rows),
-        (
-            "DELETE FROM blocks WHERE model = ? AND block <= ? AND NOT EXISTS (SELECT 1 FROM"
-            " journal WHERE journal.model = blocks.model AND journal.block = blocks.block)",
-            (online.number, highest),
-        ),
-    ]
-    journal.commit(lambda last: Batch(more=[_highest(last), *more]))
-    return len(rows)
+        _archive(entries, online, folder)
+    end = max((entry.sequence for entry in entries if entry.kind != PREDICT), default=0)
+    journal.drop_learned(online.number, (entry.sequence for entry in entries), end)
+    return len(entries)
 
 
-#: Rows of a model up to a sequence number and before a time.
-_OLD = (
-    "SELECT sequence, id, kind, size, rows, labels, block, time FROM journal"
-    " WHERE model = ? AND sequence <= ? AND time < ?"
-    f" AND (kind <> {PREDICT} OR done IS NOT NULL) ORDER BY sequence LIMIT ?"
-)
-
-
-def _highest(sequence: int) -> tuple[str, tuple[Any, ...]]:
-    """Return the statement that records the last sequence number before rows are dropped."""
-    return "INSERT INTO highest VALUES (?)", (sequence,)
-
-
-def _archive(rows: list[tuple[Any, ...]], online: OnlineModel, folder: Path) -> None:
+def _archive(entries: list[Entry], online: OnlineModel, folder: Path) -> None:
     """Write learned rows to one Parquet file before they are dropped."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     columns: dict[str, list[Any]] = {"sequence": [], "id": [], "time": [], "label": []}
     own, features = online.columns, list[list[Any]]()
-    for sequence, id, kind, _, packed, labels, _, moment in rows:
-        if kind not in (LEARN, LABEL) or packed is None:
+    for entry in entries:
+        if entry.rows is None or entry.labels is None:
             continue
-        values = own.values(packed)
-        features += values
-        columns["label"] += unpack_labels(labels)
-        for name, value in (("sequence", sequence), ("id", id), ("time", moment)):
-            columns[name] += [value] * len(values)
+        features += own.values(entry.rows)
+        columns["label"] += unpack(entry.labels)
+        for name in ("sequence", "id", "time"):
+            columns[name] += [getattr(entry, name)] * entry.size
     if not features:
         return
     for place, (name, kind) in enumerate(zip(own.fields, own.field_kinds, strict=True)):
-        columns[f"x_{name}" if name in columns else name] = [
-            _plain(row[place], kind) for row in features
-        ]
+        cells = [row[place] for row in features]
+        if kind != "number":  # numbers and booleans in the place of text are written as text
+            cells = [one if one is None or isinstance(one, str) else str(one) for one in cells]
+        columns[f"x_{name}" if name in columns else name] = cells
     home = folder / "archive"
     home.mkdir(exist_ok=True)
     path = home / f"{online.name}-{columns['sequence'][0]}-{columns['sequence'][-1]}.parquet"
     beside = path.with_suffix(".writing")
     pq.write_table(pa.table(columns), beside)
     beside.replace(path)
-
-
-def _plain(value: Any, kind: str) -> Any:
-    return value if kind == "number" or value is None or isinstance(value, str) else str(value)

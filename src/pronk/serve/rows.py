@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -31,8 +31,8 @@ from pronk.serve.spec import HTTPError, Spec
 
 Array = NDArray[np.float64]
 
-encode = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.decode
+pack = msgspec.msgpack.Encoder().encode
+unpack: Callable[[bytes], Any] = msgspec.msgpack.decode
 
 # -- rows ------------------------------------------------------------------------------------------
 
@@ -70,26 +70,23 @@ class Columns:
         if not len(rows):
             raise HTTPError(422, "rows: at least one is required")
         if not self.plain:
-            return encode([self._checked_row(row, i) for i, row in enumerate(rows)])
+            return pack([self._checked_row(row, i) for i, row in enumerate(rows)])
         if isinstance(rows, np.ndarray):
             return self._pack_array(rows)
         ordered = [self._ordered(row, i) for i, row in enumerate(rows)]
-        if len(ordered) == 1 and (packed := self._pack_one(ordered[0])) is not None:
-            return packed
+        if len(ordered) == 1 and self._simple_row(ordered[0]):
+            return array("d", ordered[0]).tobytes()  # faster than with NumPy
         if not set(map(type, chain.from_iterable(ordered))) <= self.simple:
             ordered = [self._checked_row(row, i) for i, row in enumerate(ordered)]
         try:
             return self._pack_array(np.array(ordered, dtype=np.float64))  # None becomes NaN
         except OverflowError:  # an integer of hundreds of digits
-            return encode([self._checked_row(row, i) for i, row in enumerate(ordered)])
+            return pack([self._checked_row(row, i) for i, row in enumerate(ordered)])
 
-    def _pack_one(self, row: list[Any]) -> bytes | None:
-        """Pack one row of numbers without NumPy; None if that is not possible."""
-        if not set(map(type, row)) <= {int, float}:
-            return None
-        if not (max(row) <= LARGEST_INPUT and min(row) >= -LARGEST_INPUT):
-            return None
-        return array("d", row).tobytes()
+    def _simple_row(self, row: list[Any]) -> bool:
+        """Return whether a row has only numbers that are allowed."""
+        numbers = set(map(type, row)) <= {int, float}
+        return numbers and all(-LARGEST_INPUT <= value <= LARGEST_INPUT for value in row)
 
     def _pack_array(self, values: Array) -> bytes:
         bad = ~(np.abs(values) <= LARGEST_INPUT)
@@ -134,6 +131,8 @@ class Columns:
         kind = self.field_kinds[place]
         if kind == KEY:
             return self._checked_key(row, value)
+        if value != value:  # NaN in a binary tensor
+            value = None
         self._check_value(row, place, value)
         if isinstance(value, int) and (kind == NUMBER or not _in_msgpack(value)):
             return str(value) if kind == CATEGORY else float(value)
@@ -193,13 +192,13 @@ class Columns:
 
     def keys(self, packed: bytes) -> list[Any]:
         """Return the keys of packed rows of a keyed model."""
-        return [row[0] for row in _unpack(packed)]
+        return [row[0] for row in unpack(packed)]
 
     def matrix(self, packed: bytes) -> Array:
         """Return packed rows as a matrix for the learner, without their keys."""
         if self.plain:
             return np.frombuffer(packed).reshape(-1, len(self.names)).copy()
-        rows = _unpack(packed)
+        rows = unpack(packed)
         out = np.empty((len(rows), len(self.names)))
         first = len(self.fields) - len(self.names)
         for place, (kind, order) in enumerate(zip(self.kinds, self.orders, strict=True)):
@@ -211,8 +210,7 @@ class Columns:
 
     def values(self, packed: bytes) -> list[list[Any]]:
         """Return the fields of packed rows as they were sent."""
-        found: list[list[Any]] = self.matrix(packed).tolist() if self.plain else _unpack(packed)
-        return found
+        return self.matrix(packed).tolist() if self.plain else unpack(packed)
 
     def split(self, packed: bytes, count: int, most: int) -> list[bytes]:
         """Split packed rows into packed pieces of at most ``most`` rows and nearly equal sizes.
@@ -224,8 +222,8 @@ class Columns:
         if self.plain:
             step = 8 * len(self.names)
             return [packed[step * a : step * b] for a, b in pairwise(ends)]
-        rows = _unpack(packed)
-        return [encode(rows[a:b]) for a, b in pairwise(ends)]
+        rows = unpack(packed)
+        return [pack(rows[a:b]) for a, b in pairwise(ends)]
 
     def explain(self, rows: Any) -> None:
         """Raise with the first invalid row and column of a body that msgspec rejected, if any."""
@@ -251,13 +249,13 @@ def check_labels(labels: Sequence[Any], count: int, task: str) -> bytes:
     if not count:
         raise HTTPError(422, "labels: at least one is required")
     if task == "regression":
-        return pack_labels([_number(value, row) for row, value in enumerate(labels)])
+        return pack([_number(value, row) for row, value in enumerate(labels)])
     found = [_class_label(value, row) for row, value in enumerate(labels)]
     first = label_kind(found[0])
     for row, value in enumerate(found):
         if label_kind(value) != first:
             raise HTTPError(422, f"row {row}, label: expected {first}, got {label_kind(value)}")
-    return pack_labels(found)
+    return pack(found)
 
 
 def _number(value: Any, row: int) -> float:
@@ -289,20 +287,9 @@ def label_kind(value: Any) -> str:
     return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
 
 
-def pack_labels(labels: list[Any]) -> bytes:
-    """Return labels in packed form."""
-    return encode(labels)
-
-
-def unpack_labels(packed: bytes) -> list[Any]:
-    """Return packed labels as they were sent."""
-    found: list[Any] = _unpack(packed)
-    return found
-
-
 def targets(packed: Sequence[bytes], task: str) -> NDArray[Any]:
     """Return the labels of several requests as an array for the learner."""
-    found = [label for labels in packed for label in unpack_labels(labels)]
+    found = [label for labels in packed for label in unpack(labels)]
     return np.array(found, dtype=np.float64 if task == "regression" else None)
 
 
@@ -328,34 +315,22 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     quantiles: list[list[float | None]] | None = None
 
 
-_one = msgspec.msgpack.Decoder(Answer)
-_several = msgspec.msgpack.Decoder(list[Answer])
-
-
-def pack_answers(answer: Answer | list[Answer]) -> bytes:
-    return encode(answer)
-
-
-def unpack_answer(data: bytes) -> Answer:
-    return _one.decode(data)
+unpack_answer = msgspec.msgpack.Decoder(Answer).decode
+unpack_answers = msgspec.msgpack.Decoder(list[Answer]).decode
 
 
 def pack_kept(kept: Kept | None) -> bytes | None:
     """Return what a learner keeps of predictions in packed form."""
-    return None if kept is None else encode([kept.meaning.to_list(), kept.values.tobytes()])
+    return None if kept is None else pack([kept.meaning.to_list(), kept.values.tobytes()])
 
 
 def unpack_kept(data: bytes) -> list[Line]:
     """Return what was kept of each row; raise a ValueError if it is not readable."""
-    meaning, values = _unpack(data)
+    meaning, values = unpack(data)
     found = Meaning.from_list(meaning)
     kept = Kept(found, np.frombuffer(values).reshape(-1, found.header.width))
     kept.check()
     return kept.lines
-
-
-def unpack_answers(data: bytes) -> list[Answer]:
-    return _several.decode(data)
 
 
 def join_answers(answers: list[Answer]) -> Answer:
@@ -403,19 +378,21 @@ def response(
 ) -> Response:
     """Convert an answer to the form of the Open Inference Protocol, with the wanted outputs."""
     count = len(answer.prediction)
-    kind = _datatype(answer.prediction)
+    first = next((value for value in answer.prediction if value is not None), 0.0)
+    kind = {bool: "BOOL", int: "INT64", str: "BYTES"}.get(type(first), "FP64")
     outputs = [Tensor("prediction", kind, [count], answer.prediction)]
-    if answer.probability is not None and answer.classes is not None:
-        flat = [value for row in answer.probability for value in row]
-        shape = [count, len(answer.classes)]
-        outputs.append(Tensor("probability", "FP64", shape, flat, {"classes": answer.classes}))
-    for name, values in (("lower", answer.lower), ("upper", answer.upper)):
-        if values is not None:
-            outputs.append(Tensor(name, "FP64", [count], values, {"coverage": spec.coverage}))
-    if answer.quantiles is not None:
-        data = list(chain.from_iterable(answer.quantiles))
-        shape = [count, len(spec.quantiles)]
-        outputs.append(Tensor("quantiles", "FP64", shape, data, {"levels": spec.quantiles}))
+    coverage, classes = {"coverage": spec.coverage}, answer.classes or []
+    others: list[tuple[str, Any, int, dict[str, Any]]] = [
+        ("probability", answer.probability, len(classes), {"classes": classes}),
+        ("lower", answer.lower, 0, coverage),
+        ("upper", answer.upper, 0, coverage),
+        ("quantiles", answer.quantiles, len(spec.quantiles), {"levels": spec.quantiles}),
+    ]
+    for name, rows, width, parameters in others:
+        if rows is not None:
+            shape = [count, width] if width else [count]
+            data = list(chain.from_iterable(rows)) if width else rows
+            outputs.append(Tensor(name, "FP64", shape, data, parameters))
     if wanted is not None:
         known = {output.name: output for output in outputs}
         outputs = [known.get(name) or _missing(name, count) for name in wanted]
@@ -431,12 +408,3 @@ def _missing(name: str, count: int) -> Tensor:
     if name in ("probability", "quantiles"):
         return Tensor(name, "FP64", [count, 0], [])
     return Tensor(name, "FP64", [count], [None] * count)
-
-
-def _datatype(values: list[Any]) -> str:
-    first = next((value for value in values if value is not None), 0.0)
-    if isinstance(first, bool):
-        return "BOOL"
-    if isinstance(first, int):
-        return "INT64"
-    return "BYTES" if isinstance(first, str) else "FP64"

@@ -105,11 +105,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 def run(options: ServeOptions) -> None:
     """Serve until SIGTERM or SIGINT."""
-    _raise_file_limit()
-    log_warnings_of("uvicorn.error", "asyncio")
     _check_tls(options)
     service = open_service(options)
     listening = listen(options.host, options.port)
+    _raise_file_limit()
+    log_warnings_of("uvicorn.error", "asyncio")
     try:
         tokens = Tokens(options.folder, from_environment(), options.token_file)
         first = None if len(tokens) else tokens.add(("admin",), "first")

@@ -8,30 +8,28 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pronk.estimators.atomic import FileLock
 from pronk.serve import keyed, recovery, spec
 from pronk.serve.alerts import Alerts
-from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
+from pronk.serve.journal import Journal, JournalError, ModelRow
 from pronk.serve.online import RECOVERING, OnlineModel
-from pronk.serve.recovery import PORTION, drop, expire
-from pronk.serve.rows import pack_answers
+from pronk.serve.recovery import PORTION, Log, drop, expire
 from pronk.serve.spec import HTTPError
 from pronk.serve.worker import (
     GROUP,
     Counters,
     Deliver,
+    Item,
     Queues,
-    Reader,
     Task,
     Work,
     Writer,
+    predict_each,
+    reader_queue,
     resolve,
 )
-
-#: log(event, **fields)
-Log = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,7 @@ class Service:
         folder.mkdir(parents=True, exist_ok=True)
         self.lock = FileLock(folder / "lock", str(folder), "one server per folder")
         self.models: dict[str, OnlineModel] = {}
-        self.rows: dict[str, ModelRow] = {}
         self.counters = Counters()
-        self.expired = self.dropped = 0  # predictions and rows that the housekeeping dropped
         self.deliver: Deliver = resolve
         self.journal: Journal
         self.writer: Writer
@@ -95,10 +91,9 @@ class Service:
         if self.settings.alerts is not None:
             own = self.settings
             self.alerts = Alerts(own.alerts or "", own.alert_secret, own.alert_hours, log)
-        self.reader = Reader(self._deliver, self.counters)
         rows = self.settings.queue_rows
         self.writes = Queues(rows, GROUP, lambda items: self.writer.work(items), "writer")
-        self.reads = Queues(rows, GROUP, self.reader.work, "reader")
+        self.reads = Queues(rows, GROUP, self._predict, "reader")
         if recover:
             self.recover()
 
@@ -114,22 +109,24 @@ class Service:
             self.journal.stopping = self.stopping
             if found:
                 self.log("recovering", models=len(found))
-            rows_behind: dict[str, int] = {}
             for row in found:
-                online = self._restored(row)
-                behind = self.journal.rows_behind(row.number, online.version)
-                self.rows[row.name], self.models[row.name] = row, online
-                if not online.broken:
-                    rows_behind[row.name] = behind
+                self.models[row.name] = self._restored(row)
             self._check_for_missing_entries()
             self.writer = Writer(
-                self.journal, self._deliver, self.counters, self.model, self._after_group, self.log
+                self.journal,
+                lambda done: self.deliver(done),
+                self.counters,
+                self.model,
+                self._after_group,
+                self.log,
             )
-            for name in rows_behind:
-                self.models[name].broken = RECOVERING
+            todo = [online for online in self.models.values() if not online.broken]
+            todo.sort(key=lambda one: self.journal.rows_behind(one.number, one.version))
+            for online in todo:
+                online.broken = RECOVERING
             self.opened = True
-            for name in sorted(rows_behind, key=lambda name: rows_behind[name]):
-                recovery.catch_up(self.journal, self.models[name], self.log)
+            for online in todo:
+                recovery.catch_up(self.journal, online, self.log)
         except BaseException:
             self.opened = False
             self._end_queues()
@@ -163,10 +160,6 @@ class Service:
             ids="ids of missing entries are unknown: a repeated request is learned again",
         )
         self.journal.accept(last, {online.number: online.version for online in ahead.values()})
-        self.rows = {row.name: row for row in self.journal.models()}
-
-    def _deliver(self, done: list[Any]) -> None:
-        self.deliver(done)
 
     # -- start and stop --------------------------------------------------------------------------
 
@@ -192,7 +185,7 @@ class Service:
                 if online.version > online.snapshot and not online.broken:
                     self._snapshot(online)
                 else:
-                    self._write_answers(online)
+                    recovery.write_answers(self.journal, online)
         except (JournalError, OSError) as error:  # the next start replays the journal
             self.log("stopped without a snapshot", reason=str(error))
         finally:
@@ -225,7 +218,12 @@ class Service:
         if work.labels is not None or work.id is not None:
             self.writes.put(work.model.name, work)
         else:
-            self.reads.put(self.reader.queue(work), work)
+            self.reads.put(reader_queue(work), work)
+
+    def _predict(self, items: list[Item]) -> None:
+        works = cast(list[Work], items)
+        predict_each(works, self.counters)
+        self.deliver(works)
 
     def schedule(self, name: str, call: Callable[[], Any], future: Any = None) -> Any:
         """Call a function on a model's writer thread, between two groups; return its future."""
@@ -237,36 +235,30 @@ class Service:
 
     def create(self, name: str, given: spec.Spec, learner: Any = None) -> tuple[OnlineModel, bool]:
         """Create a model from a checked spec; return it and whether it is new."""
-        with self._changing:
-            return self._create(name, given, learner)
-
-    def _create(self, name: str, given: spec.Spec, learner: Any) -> tuple[OnlineModel, bool]:
         text = spec.canonical(given)
-        for known, online in self.models.items():
-            if known.lower() == name.lower():
-                if known == name and spec.canonical(online.spec) == text:
-                    return online, False
-                raise HTTPError(409, f"model {known!r} exists with another specification")
-        if len(self.models) >= self.settings.most_models:
-            raise HTTPError(409, f"there are {len(self.models)} models, which is the limit")
-        for path in recovery.snapshots(self.folder, name).values():
-            path.unlink()  # left by a crash while a model of this name was created or removed
-        if learner is not None:
-            first = ModelRow(0, name, text, self.journal.sequence, 0.0, 0)
-            recovery.save(_begun(first, learner), self.folder)
-        row = self.journal.add_model(name, text)
-        self.rows[name] = row
-        if learner is not None:
-            online = _begun(row, learner)
-            kept = (row.number, row.start)
-            self.journal.write(more=[("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", kept)])
-        elif given.key is None:
-            online = OnlineModel(row)
-        else:
-            keyed.remove_stores(self.folder, name)
-            place = keyed.store_folder(self.folder, name, row.start)
-            online = keyed.KeyedOnlineModel(row, place)
-        self.models = {**self.models, name: online}
+        with self._changing:
+            for known, online in self.models.items():
+                if known.lower() == name.lower():
+                    if known == name and spec.canonical(online.spec) == text:
+                        return online, False
+                    raise HTTPError(409, f"model {known!r} exists with another specification")
+            if len(self.models) >= self.settings.most_models:
+                raise HTTPError(409, f"there are {len(self.models)} models, which is the limit")
+            for path in recovery.snapshots(self.folder, name).values():
+                path.unlink()  # left by a crash while a model of this name was created or removed
+            if learner is not None:
+                first = ModelRow(0, name, text, self.journal.sequence, 0.0, 0)
+                recovery.save(OnlineModel(first, learner), self.folder)
+            row = self.journal.add_model(name, text)
+            if learner is not None:
+                self.journal.pin(row.number, row.start)
+            if given.key is None:
+                online = OnlineModel(row, learner)
+            else:
+                keyed.remove_stores(self.folder, name)
+                place = keyed.store_folder(self.folder, name, row.start)
+                online = keyed.KeyedOnlineModel(row, place)
+            self.models = {**self.models, name: online}
         self.log("created", model=name, algorithm=given.algorithm, task=given.task)
         return online, True
 
@@ -275,21 +267,7 @@ class Service:
         online = self.model(name)
         if online.broken == RECOVERING and online.refusal is not None:
             raise online.refusal
-        number = online.number
-        self.journal.commit(
-            lambda last: Batch(
-                more=[
-                    (
-                        "UPDATE models SET removed = ? WHERE number = ?",
-                        (self.journal.now(), number),
-                    ),
-                    ("INSERT INTO highest VALUES (?)", (last,)),
-                    ("DELETE FROM journal WHERE model = ?", (number,)),
-                    ("DELETE FROM blocks WHERE model = ?", (number,)),
-                    ("DELETE FROM snapshots WHERE model = ?", (number,)),
-                ]
-            )
-        )
+        self.journal.remove_model(online.number)
         with self._changing:
             self.models = {key: value for key, value in self.models.items() if key != name}
         for path in recovery.snapshots(self.folder, name).values():
@@ -303,14 +281,13 @@ class Service:
         """Save a snapshot that is kept until the model is removed; return its version."""
         online = self._usable(name)
         version = self._snapshot(online)
-        values = (online.number, version)
-        self.journal.write(more=[("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", values)])
+        self.journal.pin(online.number, version)
         return version
 
     def rollback(self, name: str, version: int | None = None) -> int:
         """Restore the model at a version, or at the last requested snapshot; return the version."""
         online = self._usable(name)
-        row = self.rows[name]
+        row = self.journal.model(name)
         if version is None:
             version = max(self.journal.pinned(online.number), default=None)
         if version is None:
@@ -319,12 +296,9 @@ class Service:
             raise HTTPError(
                 422, f"version {version} is not between {row.start} and {online.version}"
             )
-        if any(
-            after < version < before
-            for after, before in self.journal.rolled_back_ranges(online.number)
-        ):
+        if self.journal.was_undone(online.number, version):
             raise HTTPError(422, f"version {version} was undone by an earlier rollback")
-        self._write_answers(online)
+        recovery.write_answers(self.journal, online)
         past: OnlineModel
         if online.spec.key is not None:
             past = keyed.rolled_back(self.journal, row, self.folder, version)
@@ -332,7 +306,10 @@ class Service:
             past = recovery.recover(self.journal, row, self.folder, self.log, version)
         if past.broken:
             raise HTTPError(422, f"version {version} cannot be reached: {past.broken}")
-        self._record_rollback(online, past.version)
+        self.journal.roll_back(online.number, past.version)
+        for made, path in recovery.snapshots(self.folder, name).items():
+            if made > past.version:
+                path.unlink(missing_ok=True)
         online.close()
         if isinstance(past, keyed.KeyedOnlineModel):
             keyed.remove_stores(self.folder, name, keep=past.place)
@@ -342,32 +319,6 @@ class Service:
         self.log("rolled back", model=name, version=past.version)
         return past.version
 
-    def _record_rollback(self, online: OnlineModel, version: int) -> None:
-        self.journal.commit(lambda last: self._rollback_batch(online, version, last + 1))
-        for made, path in recovery.snapshots(self.folder, online.name).items():
-            if made > version:
-                path.unlink(missing_ok=True)
-
-    def _rollback_batch(self, online: OnlineModel, version: int, sequence: int) -> Batch:
-        now, after = self.journal.now(), (online.number, version)
-        return Batch(
-            [
-                Entry(
-                    sequence, online.number, None, ROLLBACK, 0, None, None, version, None, now
-                )
-            ],
-            more=[
-                (
-                    "UPDATE journal SET void = ?, id = NULL WHERE model = ? AND sequence > ?"
-                    " AND kind IN (1, 2) AND void IS NULL",
-                    (sequence, *after),
-                ),
-                ("UPDATE journal SET done = NULL WHERE model = ? AND done > ?", after),
-                ("DELETE FROM blocks WHERE model = ? AND block > ?", after),
-                ("DELETE FROM snapshots WHERE model = ? AND sequence > ?", after),
-            ],
-        )  # fmt: skip
-
     def _usable(self, name: str) -> OnlineModel:
         online = self.model(name)
         if online.refusal is not None:
@@ -375,18 +326,10 @@ class Service:
         return online
 
     def _snapshot(self, online: OnlineModel) -> int:
-        self._write_answers(online)
+        recovery.write_answers(self.journal, online)
         path = recovery.save(online, self.folder)
         self.log("snapshot", model=online.name, version=online.version, file=path.name)
         return online.version
-
-    def _write_answers(self, online: OnlineModel) -> None:
-        """Write the answers that wait for the model's next transaction."""
-        waiting = online.unwritten
-        if waiting:
-            packed = [(block, online.number, pack_answers(a)) for block, a in waiting.items()]
-            self.journal.commit(lambda last: Batch(answers=packed))
-            waiting.clear()
 
     # -- housekeeping ------------------------------------------------------------------------------
 
@@ -444,16 +387,6 @@ class Service:
         except Exception as error:  # the next run tries again
             self.log("housekeeping failed", model=name, reason=str(error))
             return
-        with self._changing:
-            self.expired += expired
-            self.dropped += dropped
-            self.rows = {row.name: row for row in self.journal.models()}
+        self.counters.add(labels_expired=expired, rows_dropped=dropped)
         if PORTION in (expired, dropped):
             self._schedule_housekeeping(name)
-
-
-def _begun(row: ModelRow, learner: Any) -> OnlineModel:
-    """Return a model that starts with a trained learner."""
-    online = OnlineModel(row)
-    online.learner = learner
-    return online

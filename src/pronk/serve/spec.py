@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -33,6 +34,11 @@ class HTTPError(Exception):
         super().__init__(message)
         self.status = status
         self.headers = headers or {}
+
+
+def one_line(error: Exception) -> str:
+    """Return the text of an error on one line."""
+    return " ".join(str(error).split())
 
 
 Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
@@ -87,9 +93,9 @@ def check(spec: Spec) -> Any:
     if spec.algorithm == FILE or spec.file is not None:
         raise HTTPError(422, "file: send the model file as application/octet-stream")
     names = [column.name for column in spec.column_list()]
-    twice = {name for name in names if names.count(name) > 1} if len(names) < 1000 else set()
-    if twice or len(set(names)) < len(names):
-        raise HTTPError(422, f"columns: {min(twice or names)!r} occurs twice")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise HTTPError(422, f"columns: {min(twice)!r} occurs twice")
     if spec.key in names:
         raise HTTPError(422, f"key: {spec.key!r} must not be one of the columns")
     if spec.key is not None and spec.quantiles:
@@ -115,7 +121,7 @@ def check(spec: Spec) -> Any:
         elif spec.quantiles:
             raise ValueError("this learner has no quantiles; leave them out")
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
-        raise HTTPError(422, f"parameters: {' '.join(str(error).split())}") from None
+        raise HTTPError(422, f"parameters: {one_line(error)}") from None
     return twin
 
 
@@ -126,17 +132,13 @@ def levels_of(spec: Spec) -> list[float]:
 
 
 def build(spec: Spec) -> Any:
-    """Return a new learner with its preparation; None if it was uploaded as a file."""
-    if spec.algorithm == FILE:
-        return None
-    return prepared(_learner(spec), spec)
-
-
-def prepared(learner: Any, spec: Spec) -> Any:
-    """Wrap a learner in the preparation of its columns, as `pronk run` does.
+    """Return a new learner with the preparation of `pronk run`; None if it was uploaded as a file.
 
     A learner that scales its inputs needs none if all columns are numbers without missing values.
     """
+    if spec.algorithm == FILE:
+        return None
+    learner = _learner(spec)
     columns = spec.column_list()
     kinds = [column.kind for column in columns]
     itself = getattr(learner, "_scales_itself", False) and spec.scale in ("auto", "none")

@@ -16,10 +16,11 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pronk.estimators.atomic import write_atomically
 
@@ -51,55 +52,54 @@ class Token:
         return scope in self.scopes or "admin" in self.scopes or not scope
 
 
+class _Watched:
+    """Parse a file, again whenever it has changed."""
+
+    def __init__(self, path: Path, parse: Callable[[str], list[Token]]) -> None:
+        self.path, self._parse = path, parse
+        self._stamp: tuple[int, int] | None = None
+        self._tokens: list[Token] = []
+
+    def tokens(self) -> list[Token]:
+        status = self.path.stat()
+        stamp = (status.st_mtime_ns, status.st_size)
+        if stamp != self._stamp:
+            self._tokens, self._stamp = self._parse(self.path.read_text()), stamp
+        return self._tokens
+
+
 class Tokens:
     """Manage the tokens of a folder, and those of the environment or a file of secrets."""
 
     def __init__(self, folder: Path, given: str = "", file: Path | None = None) -> None:
         self.path = folder / NAME
-        self.file = file
+        self._own_file = _Watched(self.path, _tokens)
+        self._other = None if file is None else _Watched(file, partial(given_tokens, where=file))
         self._given = given_tokens(given, f"${VARIABLE}")
         self._of_file: list[Token] = []
-        self._file_stamp: tuple[int, int] | None = None
-        self._stamp: tuple[int, int] | None = None
         self._checked = 0.0
         self._tokens: dict[str, Token] = {}
         self.refresh()
 
     def refresh(self) -> None:
         """Read the files again if they changed."""
-        self._refresh_given()
+        if self._other is not None:
+            try:
+                self._of_file = self._other.tokens()
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise TokensError(f"{self._other.path} cannot be read: {reason}") from None
+            if not self._of_file:
+                raise TokensError(f"{self._other.path} has no token")
         try:
-            status = self.path.stat()
+            self._tokens = {token.id: token for token in self._own_file.tokens()}
         except FileNotFoundError:
-            self._tokens, self._stamp = {}, None
-            return
-        stamp = (status.st_mtime_ns, status.st_size)
-        if stamp == self._stamp:
-            return
-        try:
-            found = json.loads(self.path.read_text())
-            self._tokens = {given["id"]: _token(given) for given in found}
+            self._tokens = {}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokensError(
                 f"{self.path} cannot be read: {error}; restore it from a backup, or remove it and "
                 "create new tokens"
             ) from None
-        self._stamp = stamp
-
-    def _refresh_given(self) -> None:
-        if self.file is None:
-            return
-        try:
-            status = self.file.stat()
-            stamp = (status.st_mtime_ns, status.st_size)
-            if stamp != self._file_stamp:
-                self._of_file = given_tokens(self.file.read_text(), str(self.file))
-                self._file_stamp = stamp
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise TokensError(f"{self.file} cannot be read: {reason}") from None
-        if not self._of_file:
-            raise TokensError(f"{self.file} has no token")
 
     def __len__(self) -> int:
         return len(self._tokens) + len(self._given) + len(self._of_file)
@@ -140,11 +140,10 @@ class Tokens:
         expected = _NOBODY if token is None else token.digest
         good = hmac.compare_digest(_digest(secret), expected) and prefix == "pronk"
         found = token if good else None
-        if self._given or self._of_file:
-            digest = _digest(text)
-            for each in (*self._given, *self._of_file):
-                if hmac.compare_digest(digest, each.digest):
-                    found = each
+        digest = _digest(text)
+        for each in (*self._given, *self._of_file):
+            if hmac.compare_digest(digest, each.digest):
+                found = each
         return found
 
     def _save(self, tokens: dict[str, Token]) -> None:
@@ -158,7 +157,7 @@ class Tokens:
         self.refresh()
 
 
-def given_tokens(text: str, where: str) -> list[Token]:
+def given_tokens(text: str, where: str | Path) -> list[Token]:
     """Parse one token per line, followed by its scopes (default admin); # starts a comment."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -174,7 +173,7 @@ def given_tokens(text: str, where: str) -> list[Token]:
         if len(words[0]) < SHORTEST:
             raise TokensError(f"{where}, line {number}: a token has at least {SHORTEST} characters")
         digest = _digest(words[0])
-        found.append(Token(f"given-{digest[:8]}", digest, scopes, where))
+        found.append(Token(f"given-{digest[:8]}", digest, scopes, str(where)))
     return found
 
 
@@ -187,12 +186,12 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _token(given: dict[str, Any]) -> Token:
-    """Return a token of the file; raise if a part has a wrong type."""
-    token = Token(**{**given, "scopes": tuple(given["scopes"])})
-    texts = (token.id, token.digest, token.name, *token.scopes)
-    if not all(isinstance(text, str) and text.isascii() for text in texts[:2]):
-        raise ValueError("id and digest must be text")
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("name and scopes must be text")
-    return token
+def _tokens(text: str) -> list[Token]:
+    """Return the tokens of the folder's file; raise if a part has a wrong type."""
+    found = [Token(**{**given, "scopes": tuple(given["scopes"])}) for given in json.loads(text)]
+    for token in found:
+        if not all(isinstance(one, str) and one.isascii() for one in (token.id, token.digest)):
+            raise ValueError("id and digest must be text")
+        if not all(isinstance(one, str) for one in (token.name, *token.scopes)):
+            raise ValueError("name and scopes must be text")
+    return found

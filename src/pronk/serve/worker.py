@@ -20,20 +20,29 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
-from pronk.serve.journal import LABEL, LEARN, PREDICT, Batch, Entry, Journal, JournalError
+from pronk.serve.journal import (
+    LABEL,
+    LEARN,
+    PREDICT,
+    Batch,
+    Entry,
+    Journal,
+    JournalError,
+    Statement,
+)
 from pronk.serve.online import PIECE, REFUSALS, OnlineModel
 from pronk.serve.rows import (
     Answer,
     join_answers,
     label_kind,
-    pack_answers,
+    pack,
+    unpack,
     unpack_answer,
     unpack_answers,
-    unpack_labels,
 )
-from pronk.serve.spec import HTTPError
+from pronk.serve.spec import HTTPError, one_line
 
 # -- requests and queues ---------------------------------------------------------------------------
 
@@ -53,11 +62,6 @@ class Work:
     entry: Entry | None = None
     duplicate_of: Work | None = None  # the same request earlier in the same group
     outputs: list[str] | None = None  # those to be sent; None for all
-
-    @property
-    def content(self) -> tuple[Any, Any]:
-        """What must be equal for two requests with the same id."""
-        return self.rows, self.labels
 
 
 @dataclass(slots=True, eq=False)
@@ -183,21 +187,21 @@ GROUP = 4000
 MOST_PROBABILITIES = 2_000_000
 
 
-@dataclass
 class Counters:
     """Count requests, rows and seconds, for metrics and the live page."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.requests = self.groups = self.refused = self.repeated = 0
+        self.learned_rows = self.predicted_rows = 0
+        self.labels_expired = self.rows_dropped = 0
+        self.commit_seconds = self.learn_seconds = 0.0
 
-    requests: int = 0
-    groups: int = 0
-    learned_rows: int = 0
-    predicted_rows: int = 0
-    refused: int = 0
-    commit_seconds: float = 0.0
-    learn_seconds: float = 0.0
-    largest_group: int = 0
-    repeated: int = 0
+    def add(self, **more: float) -> None:
+        """Add to some counters."""
+        with self._lock:
+            for name, value in more.items():
+                setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass
@@ -216,7 +220,7 @@ class Writer:
         if isinstance(taken[0], Task):
             self._run_task(taken[0])
             return
-        works = [item for item in taken if isinstance(item, Work)]
+        works = cast(list[Work], taken)
         try:
             self.group(works)
             self.after(works[0].model.name)
@@ -226,30 +230,27 @@ class Writer:
                 work.outcome = error
             self.deliver(works)
 
-    def _run_task(self, order: Task) -> None:
+    def _run_task(self, task: Task) -> None:
         try:
-            order.outcome = order.call()
+            task.outcome = task.call()
         except (JournalError, OSError) as error:
-            text = " ".join(str(error).split())
+            text = one_line(error)
             self.log("task failed", reason=text)
-            order.outcome = HTTPError(507, f"{text}; nothing was changed", {"Retry-After": "10"})
+            task.outcome = HTTPError(507, f"{text}; nothing was changed", {"Retry-After": "10"})
         except Exception as error:
-            order.outcome = error
-        self.deliver([order])
+            task.outcome = error
+        self.deliver([task])
 
     def group(self, works: list[Work]) -> None:
         """Write, learn and answer requests of one model."""
         admitted = self._admit(works)
-        if admitted and self._commit(admitted):
-            self._learn(admitted)
+        if written := self._commit(admitted):
+            self._learn(written)
         for work in works:
             if work.duplicate_of is not None:
                 work.outcome = work.duplicate_of.outcome
-        counters = self.counters
-        with counters.lock:
-            counters.groups += 1
-            counters.requests += len(works)
-            counters.refused += sum(isinstance(work.outcome, HTTPError) for work in works)
+        refused = sum(isinstance(work.outcome, HTTPError) for work in works)
+        self.counters.add(groups=1, requests=len(works), refused=refused)
         self.deliver(works)
 
     def _admit(self, works: list[Work]) -> list[Work]:
@@ -271,9 +272,8 @@ class Writer:
             work.model = model
             before = known.get(work.id or "", {})
             try:
-                if work.id is not None and self._repeated(work, seen, before):
-                    with self.counters.lock:
-                        self.counters.repeated += 1
+                if work.id is not None and self._repeated(work, work.id, seen, before):
+                    self.counters.add(repeated=1)
                     continue
                 self._check(work, before.get(PREDICT), labels)
             except HTTPError as error:
@@ -285,35 +285,26 @@ class Writer:
         return admitted
 
     def _repeated(
-        self,
-        work: Work,
-        seen: dict[tuple[str, bool], Work],
-        before: dict[int, Entry],
+        self, work: Work, id: str, seen: dict[tuple[str, bool], Work], before: dict[int, Entry]
     ) -> bool:
         """Return whether the id was used before; its answer is then the stored one."""
-        assert work.id is not None
-        labels_alone = work.labels is not None and work.rows is None
-        first = seen.get((work.id, work.labels is not None))
-        if first is not None:
-            same = work.labels == first.labels if labels_alone else work.content == first.content
-            if not same:
-                raise _other_content(work.id)
-            work.duplicate_of = first
-            return True
-        if work.labels is None:
-            entry = before.get(PREDICT)
-            if entry is None and LEARN in before:
-                raise _other_content(work.id)
-        else:
-            entry = before.get(LEARN) or before.get(LABEL)
-        if entry is None:
+        learns = work.labels is not None
+        earlier: Work | Entry | None = seen.get((id, learns))
+        if earlier is None and learns:
+            earlier = before.get(LEARN) or before.get(LABEL)
+        elif earlier is None:
+            earlier = before.get(PREDICT)
+            if earlier is None and LEARN in before:
+                raise _other_content(id)
+        if earlier is None:
             return False
-        same = labels_alone or work.rows == entry.rows
-        if work.labels is not None:
-            same = same and work.labels == entry.labels
-        if not same:
-            raise _other_content(work.id)
-        work.outcome = self._stored(work.model, entry)
+        labels_alone = learns and work.rows is None
+        if work.labels != earlier.labels or not (labels_alone or work.rows == earlier.rows):
+            raise _other_content(id)
+        if isinstance(earlier, Work):
+            work.duplicate_of = earlier
+        else:
+            work.outcome = self._stored(work.model, earlier)
         return True
 
     def _stored(self, model: OnlineModel, entry: Entry) -> Answer | HTTPError:
@@ -322,7 +313,8 @@ class Writer:
         block = entry.block or 0
         found = model.unwritten.get(block)
         if found is None:
-            found = unpack_answers(self.journal.answers(block, entry.model) or b"\x90")
+            stored = self.journal.answers(block, entry.model)
+            found = [] if stored is None else unpack_answers(stored)
         for answer in found:
             if answer.version == entry.sequence:
                 return _outcome(answer)
@@ -344,84 +336,74 @@ class Writer:
             work.earlier = earlier
         labels.check(work.labels)
 
-    def _commit(self, works: list[Work]) -> bool:
-        """Write the group's transaction; return False, with nothing learned, if it failed."""
+    def _commit(self, works: list[Work]) -> list[Work]:
+        """Write the group's transaction; return the requests that are in it, none if it failed."""
+        if not works:
+            return []
         model = works[0].model
-        predicted: dict[Work, bytes] = {}
+        todo = []
         for work in works:
             if work.labels is None:
                 try:
-                    found = model.predict_to_wait(work.rows or b"")
+                    work.outcome = model.predict_to_wait(work.rows or b"")
                 except Exception as error:
                     work.outcome = _refusal(error)
                     continue
-                work.outcome = found
-                predicted[work] = pack_answers(found)
-        todo = [work for work in works if work.labels is not None or work in predicted]
+            todo.append(work)
         began = perf_counter()
         try:
-            self.journal.commit(lambda last: self._batch(model, todo, predicted, last))
+            self.journal.commit(lambda last: self._batch(model, todo, last))
         except JournalError as error:
             refusal = HTTPError(507, f"{error}; nothing was learned", {"Retry-After": "10"})
             for work in works:
                 work.outcome, work.entry = refusal, None
             self.log("journal failed", reason=str(error), requests=len(works))
-            return False
+            return []
         model.unwritten.clear()
-        with self.counters.lock:
-            self.counters.commit_seconds += perf_counter() - began
-        return True
+        self.counters.add(commit_seconds=perf_counter() - began)
+        return todo
 
-    def _batch(
-        self, model: OnlineModel, works: list[Work], predicted: dict[Work, bytes], last: int
-    ) -> Batch:
+    def _batch(self, model: OnlineModel, works: list[Work], last: int) -> Batch:
         """Return the entries of requests, numbered after the journal's last entry."""
         now, block = self.journal.now(), None
-        batch = Batch([], [], [])
+        more: list[Statement] = []
         for sequence, work in enumerate(works, last + 1):
+            kind, rows, answer, earlier = LEARN, work.rows, None, work.earlier
             if work.labels is None:
-                work.entry = Entry(
-                    sequence, model.number, work.id, PREDICT, work.count, work.rows, None, None,
-                    predicted[work], now,
-                )  # fmt: skip
-            else:
-                block = sequence if block is None else block
-                kind, rows, answer, earlier = LEARN, work.rows, None, work.earlier
-                if earlier is not None:
-                    kind, rows, answer = LABEL, earlier.rows, earlier.answer
-                    done = (sequence, earlier.sequence)
-                    batch.more.append(("UPDATE journal SET done = ? WHERE sequence = ?", done))
-                work.entry = Entry(
-                    sequence, model.number, work.id, kind, work.count, rows, work.labels, block,
-                    answer, now,
-                )  # fmt: skip
-            batch.entries.append(work.entry)
-        for number, found in model.unwritten.items():
-            batch.answers.append((number, model.number, pack_answers(found)))
-        return batch
+                kind, answer = PREDICT, pack(work.outcome)
+            elif block is None:
+                block = sequence
+            if earlier is not None:
+                kind, rows, answer = LABEL, earlier.rows, earlier.answer
+                more.append(
+                    ("UPDATE journal SET done = ? WHERE sequence = ?", (sequence, earlier.sequence))
+                )
+            work.entry = Entry(
+                sequence,
+                model.number,
+                work.id,
+                kind,
+                work.count,
+                rows,
+                work.labels,
+                None if kind == PREDICT else block,
+                answer,
+                now,
+            )
+        return Batch([work.entry for work in works if work.entry], model.answers(), more)
 
     def _learn(self, works: list[Work]) -> None:
         """Learn the written entries as one block."""
-        model = works[0].model
-        todo, predicted = [], 0
-        for work in works:
-            if work.entry is None:
-                continue
-            if work.entry.kind == PREDICT:
-                model.waiting += 1
-                predicted += work.count
-                continue
-            if work.entry.kind == LABEL:
-                model.waiting -= 1
-            todo.append(work)
-        with self.counters.lock:
-            self.counters.predicted_rows += predicted
-        if todo:
-            self._learn_block(model, todo)
-
-    def _learn_block(self, model: OnlineModel, works: list[Work]) -> None:
+        model, began = works[0].model, perf_counter()
         entries = [work.entry for work in works if work.entry is not None]
-        began = perf_counter()
+        kinds = [entry.kind for entry in entries]
+        model.waiting += kinds.count(PREDICT) - kinds.count(LABEL)
+        rows = sum(entry.size for entry in entries if entry.kind == PREDICT)
+        self.counters.add(predicted_rows=rows)
+        works = [work for work in works if work.labels is not None]
+        entries = [entry for entry in entries if entry.kind != PREDICT]
+        if not works:
+            return
         try:
             found = model.learn(entries)
         except Exception as error:  # such as no memory: a restart learns it from the journal
@@ -431,15 +413,10 @@ class Writer:
                 work.outcome = HTTPError(503, f"model {model.name!r}: {model.broken}")
             return
         model.unwritten[entries[0].block or 0] = found
-        rows = 0
         for work, answer in zip(works, found, strict=True):
             work.outcome = _outcome(answer)
-            rows += work.count
-        counters = self.counters
-        with counters.lock:
-            counters.learned_rows += rows
-            counters.largest_group = max(counters.largest_group, rows)
-            counters.learn_seconds += perf_counter() - began
+        rows = sum(work.count for work in works)
+        self.counters.add(learned_rows=rows, learn_seconds=perf_counter() - began)
 
 
 class LabelCheck:
@@ -456,7 +433,7 @@ class LabelCheck:
         """Add the labels of a request, or raise."""
         if not self.classifies:
             return
-        labels = unpack_labels(packed)
+        labels = unpack(packed)
         kind = label_kind(labels[0])
         if kind != (self.kind or kind):
             raise HTTPError(
@@ -482,43 +459,31 @@ def _outcome(answer: Answer) -> Answer | HTTPError:
 
 def _refusal(error: Exception) -> Exception:
     """Turn an error that the rows caused into a 422; return other errors unchanged."""
-    if isinstance(error, REFUSALS):
-        return HTTPError(422, " ".join(str(error).split()))
-    return error
+    return HTTPError(422, one_line(error)) if isinstance(error, REFUSALS) else error
 
 
 def _other_content(id: str) -> HTTPError:
     return HTTPError(422, f"id {id[:100]!r} was already used with other content")
 
 
-@dataclass
-class Reader:
+def reader_queue(work: Work) -> str:
+    """Return the name of the queue of a request without an id.
+
+    Each model has two; requests of many rows are predicted one at a time, as each needs a copy of
+    the model.
+    """
+    return work.model.name if work.count <= PIECE else f"{work.model.name} large"
+
+
+def predict_each(works: list[Work], counters: Counters) -> None:
     """Predict requests without an id, which need no journal."""
-
-    deliver: Deliver
-    counters: Counters
-
-    @staticmethod
-    def queue(work: Work) -> str:
-        """Return the name of a request's queue: one per model for requests of many rows.
-
-        They are predicted one at a time, as each needs a copy of the model.
-        """
-        return work.model.name if work.count <= PIECE else f"{work.model.name} large"
-
-    def work(self, taken: list[Item]) -> None:
-        """Process the next items of a model's queue."""
-        works = [item for item in taken if isinstance(item, Work)]
-        for work in works:
-            try:
-                predict = work.model.predict if work.count <= PIECE else partial(_in_pieces, work)
-                work.outcome = work.model.refusal or predict(work.rows or b"")
-            except Exception as error:
-                work.outcome = _refusal(error)
-        with self.counters.lock:
-            self.counters.requests += len(works)
-            self.counters.predicted_rows += sum(work.count for work in works)
-        self.deliver(works)
+    for work in works:
+        try:
+            predict = work.model.predict if work.count <= PIECE else partial(_in_pieces, work)
+            work.outcome = work.model.refusal or predict(work.rows or b"")
+        except Exception as error:
+            work.outcome = _refusal(error)
+    counters.add(requests=len(works), predicted_rows=sum(work.count for work in works))
 
 
 def _in_pieces(work: Work, rows: bytes) -> Answer:

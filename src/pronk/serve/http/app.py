@@ -11,35 +11,26 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from pronk._version import __version__
 from pronk.serve import spec
-from pronk.serve.http.bodies import (
-    Refused,
-    Rollback,
-    not_json,
-    work_of,
-    works_of_lines,
-)
+from pronk.serve.http import openapi
+from pronk.serve.http.bodies import Refused, Rollback, not_json, work_of, works_of_lines
 from pronk.serve.http.exchange import (
-    JSON,
     NDJSON,
-    ClientGone,
     Receive,
+    Reply,
+    Request,
     Scope,
     Send,
+    as_json,
     decompressed,
     encode,
-    header,
-    read_body,
-    send_bytes,
-    send_json,
 )
-from pronk.serve.http.monitoring import POLICY, Metrics, Page, describe, page_routes
-from pronk.serve.http.openapi import Docs
+from pronk.serve.http.monitoring import POLICY, Metrics, Page, describe, page_files
 from pronk.serve.online import PIECE, OnlineModel
 from pronk.serve.rows import response
 from pronk.serve.service import Service
@@ -49,9 +40,9 @@ from pronk.serve.worker import Work, resolve
 
 # -- calls -----------------------------------------------------------------------------------------
 
-EXTENSIONS = ["learning"]
 INTERNAL = "internal error; see the log of the server"
 _spec_decoder = msgspec.json.Decoder(spec.Spec)
+_rollback_decoder = msgspec.json.Decoder(Rollback)
 
 #: Timeout in seconds for the body of a model file.
 FILE_SECONDS = 600.0
@@ -61,11 +52,8 @@ SHORT = 20_000
 DECODERS = 2
 
 
-_rollback_decoder = msgspec.json.Decoder(Rollback)
-
-
 class Calls:
-    """Handle the calls of one service; each method is an ASGI handler.
+    """Handle the calls of one service.
 
     The docstring of a handler is its summary in the documentation (`openapi`).
     """
@@ -79,50 +67,42 @@ class Calls:
         self._creating = asyncio.Lock()
         self._decoding = asyncio.Semaphore(DECODERS)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        body = await read_body(scope, receive, self.most_bytes, self.seconds)
-        encoding = header(scope, b"content-encoding")
-        if not encoding:
-            return body
-        return cast(
-            bytes, await self._aside(SHORT + 1, decompressed, body, encoding, self.most_bytes)
-        )
+    async def _body(self, request: Request) -> bytes:
+        body = await request.body(self.most_bytes, self.seconds)
+        encoding = request.header(b"content-encoding")
+        if encoding:
+            body = await self._aside(SHORT + 1, decompressed, body, encoding, self.most_bytes)
+        return body
 
-    def _model(self, scope: Scope, name: str) -> OnlineModel:
+    def _model(self, request: Request) -> OnlineModel:
         """Return a model, in the version of the path if it has one: only the last is served."""
-        online = self.service.model(name)
-        _check_version(scope, online.version)
+        online = self.service.model(request.model)
+        _check_version(request, online.version)
         return online
 
     # -- infer and learn ---------------------------------------------------------------------------
 
-    async def infer(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def infer(self, request: Request) -> Reply:
         """Predict; with an id, store rows until their labels arrive."""
-        await self._ask(scope, receive, send, name, learn=False)
+        return await self._ask(request, learn=False)
 
-    async def learn(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def learn(self, request: Request) -> Reply:
         """Predict, then learn; or learn the labels of an earlier id."""
-        await self._ask(scope, receive, send, name, learn=True)
+        return await self._ask(request, learn=True)
 
-    async def _ask(
-        self, scope: Scope, receive: Receive, send: Send, name: str, learn: bool
-    ) -> None:
-        online = self._model(scope, name)
-        body = await self._body(scope, receive)
-        length = header(scope, b"inference-header-content-length")
-        if not length and header(scope, b"content-type").startswith(NDJSON):
-            await self._answer_lines(send, online, body, learn)
-            return
+    async def _ask(self, request: Request, learn: bool) -> Reply:
+        online = self._model(request)
+        body = await self._body(request)
+        length = request.header(b"inference-header-content-length")
+        if not length and request.header(b"content-type").startswith(NDJSON):
+            return await self._answer_lines(online, body, learn)
         work = await self._aside(len(body), work_of, online, body, learn, length)
         del body
         answer = await self._submit(work)
-        _check_version(scope, answer.version)
-        encoded = await self._aside(SHORT * work.count // PIECE, _encoded, work, answer)
-        await send_bytes(send, 200, encoded, JSON)
+        _check_version(request, answer.version)
+        return Reply(await self._aside(SHORT * work.count // PIECE, _encoded, work, answer))
 
-    async def _answer_lines(
-        self, send: Send, online: OnlineModel, body: bytes, learn: bool
-    ) -> None:
+    async def _answer_lines(self, online: OnlineModel, body: bytes, learn: bool) -> Reply:
         """Answer an NDJSON body, a piece of its lines at a time, so that other requests come in."""
         todo = await self._aside(len(body), works_of_lines, online, body, learn)
         del body
@@ -135,7 +115,7 @@ class Calls:
             for place, future in enumerate(futures, start):
                 found.append(await self._line(todo[place], future))
                 todo[place] = None
-        await send_bytes(send, 200, b"".join(found), NDJSON)
+        return Reply(b"".join(found), kind=NDJSON)
 
     async def _line(self, work: Work | Refused | Exception, future: Any) -> bytes:
         """Return the answer to one line; a failure does not affect the other lines."""
@@ -170,92 +150,85 @@ class Calls:
             work.future.set_exception(error)
         return work.future
 
-    async def _schedule(self, call: Any, name: str, *arguments: Any) -> Any:
+    async def _schedule(self, call: Callable[..., Any], name: str, *arguments: Any) -> Any:
         future = asyncio.get_running_loop().create_future()
-        self.service.schedule(name, lambda: call(name, *arguments), future)
+        self.service.schedule(name, partial(call, name, *arguments), future)
         return await future
 
     # -- models ------------------------------------------------------------------------------------
 
-    async def create(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def create(self, request: Request) -> Reply:
         """Create a model."""
-        spec.check_name(name)
-        if header(scope, b"content-type").startswith(b"application/octet-stream"):
+        name = spec.check_name(request.model)
+        create = partial(self._schedule, self.service.create, name)
+        if request.header(b"content-type").startswith(b"application/octet-stream"):
             hint = "start the server with a larger --max-model"
-            data = await read_body(scope, receive, self.most_model_bytes, FILE_SECONDS, hint)
-            encoding = header(scope, b"content-encoding")
+            data = await request.body(self.most_model_bytes, FILE_SECONDS, hint)
+            encoding = request.header(b"content-encoding")
             data = await asyncio.to_thread(decompressed, data, encoding, self.most_model_bytes)
-            given, learner = await asyncio.to_thread(spec.read_upload, data)
-            online, new = await self._schedule(self.service.create, name, given, learner)
-            await send_json(send, describe(online), 201 if new else 200)
-            return
-        given = _decode(_spec_decoder, await self._body(scope, receive))
-        async with self._creating:  # one compilation at a time
-            if name not in self.service.models:
-                await asyncio.to_thread(spec.check, given)
-            online, new = await self._schedule(self.service.create, name, given)
-        await send_json(send, describe(online), 201 if new else 200)
+            online, new = await create(*await asyncio.to_thread(spec.read_upload, data))
+        else:
+            given = _decode(_spec_decoder, await self._body(request))
+            async with self._creating:  # one compilation at a time
+                if name not in self.service.models:
+                    await asyncio.to_thread(spec.check, given)
+                online, new = await create(given)
+        return as_json(describe(online), 201 if new else 200)
 
-    async def models(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def models(self, request: Request) -> Reply:
         """List all models."""
-        found = [describe(online) for online in self.service.models.values()]
-        await send_json(send, {"models": found})
+        return as_json({"models": [describe(one) for one in self.service.models.values()]})
 
-    async def model(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def model(self, request: Request) -> Reply:
         """Describe a model: rows, metrics, size and certificate."""
-        online = self._model(scope, name)
+        online = self._model(request)
         # In a thread: it waits for the model's lock, and the certificate is computed.
-        found = await asyncio.to_thread(describe, online, long=True)
-        await send_json(send, found)
+        return as_json(await asyncio.to_thread(describe, online, long=True))
 
-    async def model_ready(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def model_ready(self, request: Request) -> Reply:
         """Tell whether a model is ready."""
-        online = self._model(scope, name)
-        error = online.refusal
-        status, headers = (200, {}) if error is None else (error.status, error.headers)
-        await send_json(send, {"name": name, "ready": error is None}, status, headers)
+        error = self._model(request).refusal
+        found = {"name": request.model, "ready": error is None}
+        return as_json(found) if error is None else as_json(found, error.status, error.headers)
 
-    async def remove(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def remove(self, request: Request) -> Reply:
         """Remove a model and all its data."""
-        await self._schedule(self.service.remove, name)
-        await send_json(send, {"removed": name})
+        await self._schedule(self.service.remove, request.model)
+        return as_json({"removed": request.model})
 
-    async def snapshot(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def snapshot(self, request: Request) -> Reply:
         """Keep a snapshot of a model."""
-        version = await self._schedule(self.service.snapshot, name)
-        await send_json(send, {"model_name": name, "model_version": str(version)})
+        version = await self._schedule(self.service.snapshot, request.model)
+        return as_json({"model_name": request.model, "model_version": str(version)})
 
-    async def rollback(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def rollback(self, request: Request) -> Reply:
         """Restore an earlier version; without a body, that of the last requested snapshot."""
-        body = await self._body(scope, receive)
+        body = await self._body(request)
         wanted = None  # the last requested snapshot
         if body:
             text = str(_decode(_rollback_decoder, body).version)
             if not (text.isascii() and text.isdigit() and len(text) < 19):
                 raise HTTPError(422, "version must be a whole number")
             wanted = int(text)
-        version = await self._schedule(self.service.rollback, name, wanted)
-        await send_json(send, {"model_name": name, "model_version": str(version)})
+        version = await self._schedule(self.service.rollback, request.model, wanted)
+        return as_json({"model_name": request.model, "model_version": str(version)})
 
     # -- the server --------------------------------------------------------------------------------
 
-    async def server(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def server(self, request: Request) -> Reply:
         """Return name, version and extensions of the server."""
-        await send_json(send, {"name": "pronk", "version": __version__, "extensions": EXTENSIONS})
+        return as_json({"name": "pronk", "version": __version__, "extensions": ["learning"]})
 
-    async def live(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def live(self, request: Request) -> Reply:
         """Answer while the process runs."""
-        await send_json(send, {"live": True})
+        return as_json({"live": True})
 
-    async def ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def ready(self, request: Request) -> Reply:
         """Tell whether the server is ready."""
         if not self.service.recovered:
-            await send_json(
-                send, {"ready": False, "reason": "the server is recovering its models"}, 503
-            )
-            return
+            return as_json({"ready": False, "reason": "the server is recovering its models"}, 503)
         failed = self.service.journal.failed is not None or self.service.writes.closed
-        await send_json(send, {"ready": not failed}, 503 if failed else 200)
+        return as_json({"ready": not failed}, 503 if failed else 200)
 
 
 def _decode(decoder: Any, body: bytes) -> Any:
@@ -272,19 +245,31 @@ def _encoded(work: Work, answer: Any) -> bytes:
     return encode(response(model.name, work.id, answer, model.spec, work.outputs))
 
 
-def _check_version(scope: Scope, version: int) -> None:
-    given = scope.get("version", str(version))
-    if given != str(version):
+def _check_version(request: Request, version: int) -> None:
+    if request.version not in (None, str(version)):
+        given = str(request.version)[:30]
         raise HTTPError(
-            404, f"version {given[:30]!r} is not served, the last one is {version}; leave out "
+            404, f"version {given!r} is not served, the last one is {version}; leave out "
             "/versions/.. for the last one",
         )  # fmt: skip
 
 
 # -- the application -------------------------------------------------------------------------------
 
-Handler = Callable[..., Awaitable[None]]
+Handler = Callable[[Request], Awaitable[Reply]]
+#: Method -> handler and scope; scope None needs no token.
+Methods = dict[str, tuple[Handler, str | None]]
 _PREFIX = "/v2/models/"
+
+
+def _always(call: str, reply: Reply) -> Methods:
+    """Return the route of a call that always has the same answer and needs no token."""
+
+    async def handler(request: Request) -> Reply:
+        return reply
+
+    handler.__name__ = call
+    return {"GET": (handler, None)}
 
 
 class App:
@@ -300,24 +285,24 @@ class App:
     ) -> None:
         self.service = service
         self.tokens = tokens
-        self.log = service.log
         self.stopping = False
         self.metrics = Metrics(service)
         self.failure: Exception | None = None  # why the models could not be recovered
         self.on_failure: Callable[[], None] = lambda: None
         self._recovering: threading.Thread | None = None
         calls = Calls(service, most_bytes, most_model_bytes, seconds)
-        #: Calls without a model: path -> method -> (handler, scope); scope None needs no token.
-        self.fixed: dict[str, dict[str, tuple[Handler, str | None]]] = {
+        page = Page(service, self.metrics, lambda: self.stopping)
+        #: Calls without a model, by path.
+        self.fixed: dict[str, Methods] = {
             "/v2": {"GET": (calls.server, "")},
             "/v2/models": {"GET": (calls.models, "")},
             "/v2/health/live": {"GET": (calls.live, None)},
             "/v2/health/ready": {"GET": (calls.ready, None)},
-            "/metrics": {"GET": (self._metrics, "")},
+            "/metrics": {"GET": (self.metrics.metrics, "")},
+            "/v2/events": {"GET": (page.events, "")},
         }
-        self.fixed |= page_routes(Page(service, self.metrics, lambda: self.stopping))
-        #: Calls of a model: path after its name -> method -> (handler, scope).
-        self.of_model: dict[str, dict[str, tuple[Handler, str | None]]] = {
+        #: Calls of a model, by the path after its name.
+        self.of_model: dict[str, Methods] = {
             "infer": {"POST": (calls.infer, "infer")},
             "learn": {"POST": (calls.learn, "learn")},
             "snapshot": {"POST": (calls.snapshot, "admin")},
@@ -329,81 +314,72 @@ class App:
                 "DELETE": (calls.remove, "admin"),
             },
         }
-
-        docs = Docs(POLICY, self.fixed, self.of_model)
-        self.fixed |= {
-            "/docs": {"GET": (docs.docs, None)},
-            "/openapi.json": {"GET": (docs.openapi, None)},
-        }
-
-        #: Calls of a version of a model: path after the version.
-        self.of_version: dict[str, dict[str, tuple[Handler, str | None]]] = {
+        #: Calls of a version of a model, by the path after the version.
+        self.of_version: dict[str, Methods] = {
             "infer": self.of_model["infer"],
             "ready": self.of_model["ready"],
             "": {"GET": self.of_model[""]["GET"]},
+        }
+        described = openapi.describe(self.fixed, self.of_model)
+        html = Reply(openapi.page(described), 200, b"text/html; charset=utf-8", POLICY)
+        self.fixed |= {
+            "/docs": _always("docs", html),
+            "/openapi.json": _always("openapi", as_json(described)),
+            **{path: _always("page", reply) for path, reply in page_files().items()},
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-            return
         if scope["type"] != "http":
             return
         began = perf_counter()
-        status = 0
-
-        async def watched(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        request, status = Request(scope, receive), 0
         try:
-            await self._handle(scope, receive, watched)
-        except ClientGone:
-            status = 499
-        except HTTPError as error:
-            await send_json(watched, {"error": str(error)}, error.status, error.headers)
-        except Exception as error:
-            self.log("failed", path=scope["path"], reason=repr(error)[:300])
-            if not status:
-                await send_json(watched, {"error": INTERNAL}, 500)
+            reply = await self._reply(request)
+            status = reply.status
+            await reply.send(send)
         finally:
-            self.finished(scope, status, perf_counter() - began)
+            self._finished(request, status, perf_counter() - began)
 
-    def finished(self, scope: Scope, status: int, seconds: float) -> None:
+    async def _reply(self, request: Request) -> Reply:
+        try:
+            return await self._handler(request)(request)
+        except HTTPError as error:
+            return as_json({"error": str(error)}, error.status, error.headers)
+        except Exception as error:
+            self.service.log("failed", path=request.path, reason=repr(error)[:300])
+            return as_json({"error": INTERNAL}, 500)
+
+    def _finished(self, request: Request, status: int, seconds: float) -> None:
         """Count a request; log it, without its content, if it failed."""
-        call = scope.get("call") or "none"
-        self.metrics.count(call, status, seconds, scope.get("model"))
+        model = request.model if request.model in self.service.models else None
+        self.metrics.count(request.call, status, seconds, model)
         if status >= 400 and status not in (404, 429):
-            self.log(
+            self.service.log(
                 "request failed",
-                call=call,
+                call=request.call,
                 status=status,
                 ms=round(1000 * seconds, 1),
-                token=scope.get("token"),
+                token=request.token,
             )
 
-    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = b"text/plain; version=0.0.4; charset=utf-8"
-        await send_bytes(send, 200, self.metrics.text(), kind)
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, method = scope["path"], scope["method"]
-        name: str | None = None
+    def _handler(self, request: Request) -> Handler:
+        """Return the handler of a request that is allowed; set what its path names."""
+        path, method = request.path, request.method
         methods = self.fixed.get(path)
         if methods is None and path.startswith(_PREFIX):
-            name, _, call = path[len(_PREFIX) :].partition("/")
-            methods = self.of_model.get(call) if name else None
+            request.model, _, call = path[len(_PREFIX) :].partition("/")
+            methods = self.of_model.get(call) if request.model else None
             if call.startswith("versions/"):
-                _, scope["version"], *rest = call.split("/", 2)
+                _, request.version, *rest = call.split("/", 2)
                 methods = self.of_version.get("".join(rest))
         found = None if methods is None else methods.get("GET" if method == "HEAD" else method)
-        scope["call"] = found and found[0].__name__.strip("_")
-        scope["model"] = name if name in self.service.models else None
+        if found is not None:
+            request.call = found[0].__name__
         needed = "" if found is None else found[1]
         if needed is not None:
-            self._authorise(scope, needed)
+            self._authorise(request, needed)
             if not self.service.opened:
                 raise HTTPError(503, "the server is recovering its models", {"Retry-After": "1"})
         if methods is None:
@@ -411,13 +387,10 @@ class App:
         if found is None:
             allowed = ", ".join(methods)
             raise HTTPError(405, f"method not allowed; use {allowed}", {"Allow": allowed})
-        if name is None:
-            await found[0](scope, receive, send)
-        else:
-            await found[0](scope, receive, send, name)
+        return found[0]
 
-    def _authorise(self, scope: Scope, needed: str) -> None:
-        kind, _, text = header(scope, b"authorization").decode("latin-1").partition(" ")
+    def _authorise(self, request: Request, needed: str) -> None:
+        kind, _, text = request.header(b"authorization").decode("latin-1").partition(" ")
         given = text.strip() if kind.lower() == "bearer" else ""
         token = self.tokens.check(given)
         if token is None:
@@ -429,7 +402,7 @@ class App:
                 "token FOLDER)",
                 {"WWW-Authenticate": "Bearer"},
             )
-        scope["token"] = token.id
+        request.token = token.id
         if not token.may(needed):
             raise HTTPError(403, f"the token does not have the scope {needed!r}")
 

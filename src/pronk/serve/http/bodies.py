@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
@@ -128,18 +127,21 @@ def _table(tensor: InputTensor, columns: Columns) -> Any:
     floats = isinstance(flat, np.ndarray) or set(map(type, flat)) == {float}
     if columns.plain and tensor.datatype in _NUMBERS and floats:
         return np.array(flat, dtype=np.float64).reshape(-1, width)
-    if tensor.datatype in _NUMBERS:
-        flat = [int(value) if isinstance(value, bool) else value for value in flat]
-    return [list(flat[i : i + width]) for i in range(0, len(flat), width)]
+    values = _listed(flat, integers=tensor.datatype in _NUMBERS)
+    return [values[i : i + width] for i in range(0, len(values), width)]
 
 
 def _column(tensor: InputTensor) -> list[Any]:
     """Return a tensor of one column as a list of values."""
-    flat = _flat(tensor, 1)
-    flat = flat.tolist() if isinstance(flat, np.ndarray) else flat
-    if tensor.datatype in _NUMBERS and tensor.datatype != "BOOL":
-        return [int(value) if isinstance(value, bool) else value for value in flat]
-    return flat
+    return _listed(_flat(tensor, 1), integers=tensor.datatype not in ("BYTES", "BOOL"))
+
+
+def _listed(flat: Any, integers: bool) -> list[Any]:
+    """Return values as a list; with ``integers`` booleans become 0 and 1."""
+    values: list[Any] = flat.tolist() if isinstance(flat, np.ndarray) else flat
+    if integers:
+        return [int(value) if isinstance(value, bool) else value for value in values]
+    return values
 
 
 def _flat(tensor: InputTensor, width: int) -> Any:
@@ -325,41 +327,34 @@ def _made(online: OnlineModel, id: str | None, rows: Any, labels: Any, learn: bo
                 413, f"rows: {len(rows):,} would wait for their labels under one id, at most "
                 f"{MOST_WAITING:,} can; split them over several ids",
             )  # fmt: skip
-        return Work(online, id, online.columns.pack(rows), None, len(rows))
-    if labels is None:
+    elif labels is None:
         raise HTTPError(422, "label or labels must be given")
-    if rows is None:
-        if id is None:
-            raise HTTPError(422, "labels without rows need the id of an earlier prediction")
-        packed = check_labels(labels, len(labels), online.spec.task)
-        return Work(online, id, None, packed, len(labels))
-    packed_rows = online.columns.pack(rows)
-    packed = check_labels(labels, len(rows), online.spec.task)
-    return Work(online, id, packed_rows, packed, len(rows))
+    elif rows is None and id is None:
+        raise HTTPError(422, "labels without rows need the id of an earlier prediction")
+    count = len(labels if rows is None else rows)
+    packed = None if rows is None else online.columns.pack(rows)
+    checked = check_labels(labels, count, online.spec.task) if learn else None
+    return Work(online, id, packed, checked, count)
 
 
-def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
+def _content(columns: Columns, given: LearnRequest) -> tuple[Any, Any]:
     """Return the rows and the labels of a body, from any of their forms."""
-    forms = [name for name in ("row", "rows", "inputs") if getattr(given, name) is not UNSET]
-    if len(forms) > 1:
-        raise HTTPError(422, f"only one of {' and '.join(forms)} may be given")
-    if given.label is not UNSET and given.labels is not UNSET:
-        raise HTTPError(422, "only one of label and labels may be given")
-    labels = None
-    if given.label is not UNSET:
-        labels = [given.label]
-    elif given.labels is not UNSET:
-        labels = given.labels
-    if not forms:
-        return None, labels
-    if forms[0] == "row":
-        return [given.row], labels
-    if forms[0] == "rows":
-        return given.rows, labels
-    rows, more = rows_of(given.inputs, columns)
-    if more is not None and labels is not None:
-        raise HTTPError(422, "labels are given twice, as a tensor and beside it")
-    return rows, labels if more is None else more
+    form, label_form = _one_of(given, "row", "rows", "inputs"), _one_of(given, "label", "labels")
+    labels = [given.label] if label_form == "label" else given.labels if label_form else None
+    if given.inputs is not UNSET:
+        rows, more = rows_of(given.inputs, columns)
+        if more is not None and labels is not None:
+            raise HTTPError(422, "labels are given twice, as a tensor and beside it")
+        return rows, labels if more is None else more
+    return [given.row] if form == "row" else given.rows if form else None, labels
+
+
+def _one_of(given: LearnRequest, *forms: str) -> str | None:
+    """Return which of some entries a body has, if any; raise if there are several."""
+    found = [form for form in forms if getattr(given, form) is not UNSET]
+    if len(found) > 1:
+        raise HTTPError(422, f"only one of {' and '.join(found)} may be given")
+    return found[0] if found else None
 
 
 def _explained(online: OnlineModel, body: bytes, message: str) -> HTTPError:

@@ -1,11 +1,12 @@
-"""Read request bodies and send answers over ASGI; limits for connections and request heads."""
+"""Requests and their answers over ASGI; limits for connections and request heads."""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
+from typing import Any, NamedTuple
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -21,46 +22,86 @@ JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 
 
-class ClientGone(Exception):
-    """Raised if the client closes the connection before its body is complete."""
+class Reply(NamedTuple):
+    """Hold an answer; its body may be sent in parts."""
+
+    body: bytes | AsyncGenerator[bytes]
+    status: int = 200
+    kind: bytes = JSON
+    headers: dict[str, str] = {}
+
+    async def send(self, send: Send) -> None:
+        """Send the answer."""
+        given = {"cache-control": "no-store", "x-content-type-options": "nosniff", **self.headers}
+        lines = [(key.lower().encode(), value.encode()) for key, value in given.items()]
+        lines.append((b"content-type", self.kind))
+        if isinstance(self.body, bytes):
+            lines.append((b"content-length", str(len(self.body)).encode()))
+        await send({"type": "http.response.start", "status": self.status, "headers": lines})
+        if isinstance(self.body, bytes):
+            await send({"type": "http.response.body", "body": self.body})
+            return
+        async with aclosing(self.body) as parts:
+            async for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
-def header(scope: Scope, name: bytes) -> bytes:
-    """Return a header of the request, or b"" if it is missing."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return bytes(value)
-    return b""
+def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
+    """Return an answer in JSON."""
+    return Reply(encode(value), status, headers=headers or {})
+
+
+class Request:
+    """Hold a request, with the call, the model and the token that it names."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.path: str = scope["path"]
+        self.method: str = scope["method"]
+        self.query: str = scope["query_string"].decode("latin-1")
+        self._headers, self.receive = scope["headers"], receive
+        self.call, self.model = "none", ""  # the names of the call and of the model
+        self.version: str | None = None  # the version of the model
+        self.token: str | None = None  # the id of the token
+
+    def header(self, name: bytes) -> bytes:
+        """Return a header, or b"" if it is missing."""
+        return next((bytes(value) for key, value in self._headers if key == name), b"")
+
+    async def body(
+        self, most: int, seconds: float, hint: str = "split it into several requests"
+    ) -> bytes:
+        """Return the body; raise 413 if it is too large, 408 if it is not complete in time."""
+        too_large = HTTPError(413, f"the body is larger than {most:,} bytes; {hint}")
+        if (size_of(self.header(b"content-length")) or 0) > most:
+            raise too_large
+        parts: list[bytes] = []
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(seconds):
+                while more:
+                    message = await self.receive()
+                    if message["type"] == "http.disconnect":
+                        raise HTTPError(499, "the client has closed the connection")
+                    parts.append(message.get("body", b""))
+                    size, more = size + len(parts[-1]), message.get("more_body", False)
+                    if size > most:
+                        raise too_large
+        except TimeoutError:
+            raise HTTPError(
+                408, "the body was not complete in time", {"Connection": "close"}
+            ) from None
+        return b"".join(parts)
+
+    async def disconnected(self) -> None:
+        """Wait until the client has closed the connection."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
 
 def size_of(text: bytes) -> int | None:
     """Return the number of bytes that a header gives; None if it is not a number below 1e18."""
     return int(text) if text.isdigit() and len(text) <= 18 else None
-
-
-async def read_body(
-    scope: Scope,
-    receive: Receive,
-    most: int,
-    seconds: float,
-    hint: str = "split it into several requests",
-) -> bytes:
-    """Return the body; raise 413 if it is too large, 408 if it is not complete in time."""
-    too_large = HTTPError(413, f"the body is larger than {most:,} bytes; {hint}")
-    length = header(scope, b"content-length")
-    if length and (size_of(length) or 0) > most:
-        raise too_large
-    parts: list[bytes] = []
-    size, more = 0, True
-    deadline = asyncio.get_running_loop().time() + seconds
-    while more:
-        left = deadline - asyncio.get_running_loop().time()
-        message = await _receive(receive, left)
-        parts.append(message.get("body", b""))
-        size, more = size + len(parts[-1]), message.get("more_body", False)
-        if size > most:
-            raise too_large
-    return b"".join(parts)
 
 
 def decompressed(body: bytes, encoding: bytes, most: int) -> bytes:
@@ -84,50 +125,13 @@ def decompressed(body: bytes, encoding: bytes, most: int) -> bytes:
     return found
 
 
-async def _receive(receive: Receive, seconds: float) -> MutableMapping[str, Any]:
-    try:
-        async with asyncio.timeout(seconds):
-            message = await receive()
-    except TimeoutError:
-        raise HTTPError(408, "the body was not complete in time", {"Connection": "close"}) from None
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    return message
-
-
-async def send_bytes(
-    send: Send, status: int, body: bytes, kind: bytes = JSON, headers: dict[str, str] | None = None
-) -> None:
-    """Send a complete answer."""
-    lines = [
-        (b"content-type", kind),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-    lines += [(key.lower().encode(), value.encode()) for key, value in (headers or {}).items()]
-    await send({"type": "http.response.start", "status": status, "headers": lines})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_json(
-    send: Send, value: Any, status: int = 200, headers: dict[str, str] | None = None
-) -> None:
-    await send_bytes(send, status, encode(value), headers=headers)
-
-
 # -- limits of connections -------------------------------------------------------------------------
 
-_TOO_LARGE = b"the head of the request is too large"
-_TOO_MANY = b"too many connections"
 
-
-def _answer(status: bytes, text: bytes) -> bytes:
-    length = str(len(text)).encode()
-    return (
-        b"HTTP/1.1 " + status + b"\r\ncontent-type: text/plain\r\ncontent-length: " + length
-        + b"\r\nconnection: close\r\n\r\n" + text
-    )  # fmt: skip
+def _answer(status: str, text: str) -> bytes:
+    """Return an answer that is sent before there is a request for the application."""
+    lines = ["HTTP/1.1 " + status, "content-type: text/plain", f"content-length: {len(text)}"]
+    return "\r\n".join([*lines, "connection: close", "", text]).encode()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -147,10 +151,9 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._heading, self._head = True, 0
         self._ended = 0  # heads and bodies that ended so far
-        self._silent: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
         self._idle_since: float | None = self.loop.time()  # None while a request is answered
-        self._watch()
+        self._closing: asyncio.TimerHandle | None = None
+        self._close_after(self.silence)
         if len(self.connections) > self.most_connections:
             self._make_room()
 
@@ -167,7 +170,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if others:
             min(others, key=lambda other: other._idle_since or 0.0).transport.close()
         else:
-            self.transport.write(_answer(b"503 Service Unavailable", _TOO_MANY))
+            self.transport.write(_answer("503 Service Unavailable", "too many connections"))
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -178,8 +181,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head += len(data)
         if self._head > self.most_head:
             self._refuse()
-        elif self._silent is None and (self.cycle is None or self.cycle.response_complete):
-            self._watch()
+        elif self._closing is None and (self.cycle is None or self.cycle.response_complete):
+            self._close_after(self.silence)
 
     def on_message_begin(self) -> None:
         self._parsed = 0  # bytes of this head; the data may contain other bytes too
@@ -207,16 +210,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._heading, self._idle_since = False, None
         self._ended += 1
-        self._rest()
+        self._stay_open()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._heading, self._head = True, 0  # for the next request
         self._ended += 1
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+        self._stay_open()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -225,29 +226,24 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._idle_since = self.loop.time()
         if cycle.more_body:  # answered before its body was read: wait briefly for the rest
-            self._unread = self.loop.call_later(self.unread, self._close_silent)
+            self._close_after(self.unread)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._rest()
-        if self._unread is not None:
-            self._unread.cancel()
+        self._stay_open()
         super().connection_lost(exc)
 
-    def _watch(self) -> None:
-        self._silent = self.loop.call_later(self.silence, self._close_silent)
+    def _close_after(self, seconds: float) -> None:
+        self._closing = self.loop.call_later(seconds, self.transport.close)
 
-    def _rest(self) -> None:
-        if self._silent is not None:
-            self._silent.cancel()
-            self._silent = None
-
-    def _close_silent(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
+    def _stay_open(self) -> None:
+        if self._closing is not None:
+            self._closing.cancel()
+            self._closing = None
 
     def _refuse(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(_answer(b"431 Request Header Fields Too Large", _TOO_LARGE))
+            text = "the head of the request is too large"
+            self.transport.write(_answer("431 Request Header Fields Too Large", text))
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:

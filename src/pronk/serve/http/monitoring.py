@@ -8,31 +8,28 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily as Total
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import Metric
 
 from pronk._version import __version__
 from pronk.evaluate import held_bytes
 from pronk.evaluate.baselines import BASELINES
 from pronk.evaluate.drawing import STYLE, Array, Curve, Picture, svg
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.trace import (
-    changes_of,
-    count_changes,
-    describe_columns,
-    describe_outcome,
-    expert_name,
-)
-from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
+from pronk.evaluate.trace import describe_columns, describe_outcome, expert_name
+from pronk.serve.http.exchange import Reply, Request, encode
 from pronk.serve.keyed import KeyedOnlineModel
-from pronk.serve.online import LiveScores, OnlineModel
+from pronk.serve.online import LiveScores, OnlineModel, describe_alarm
 from pronk.serve.service import Service
 from pronk.serve.spec import HTTPError, Spec
 
@@ -41,20 +38,19 @@ from pronk.serve.spec import HTTPError, Spec
 
 def describe(online: OnlineModel, long: bool = False) -> dict[str, Any]:
     """Describe a model as the Open Inference Protocol does, with additional entries."""
-    task = online.spec.task
     found: dict[str, Any] = {
         "name": online.name,
         "versions": [str(online.version)],
         "platform": "pronk",
         "inputs": _inputs(online.spec),
         "outputs": [_output(online, name) for name in online.outputs],
-        "task": task,
+        "task": online.spec.task,
         "algorithm": online.spec.algorithm,
         "rows": online.scores.rows,
         "waiting": online.waiting,
         "metrics": online.scores.metrics(),
         "notes": online.scores.notes(),
-        "ready": online.broken is None,
+        "ready": online.ready,
     }
     if online.broken:
         found["reason"] = online.broken
@@ -66,16 +62,17 @@ def describe(online: OnlineModel, long: bool = False) -> dict[str, Any]:
 
 def _inputs(given: Spec) -> list[dict[str, Any]]:
     types = {"number": "FP64", "boolean": "BOOL"}
-    found = [(column.name, types.get(column.kind, "BYTES")) for column in given.column_list()]
-    if given.key is not None:
-        found.insert(0, (given.key, "BYTES"))
+    found = [] if given.key is None else [(given.key, "BYTES")]
+    found += [(column.name, types.get(column.kind, "BYTES")) for column in given.column_list()]
     return [{"name": name, "datatype": kind, "shape": [-1]} for name, kind in found]
 
 
 def _output(online: OnlineModel, name: str) -> dict[str, Any]:
-    classes = name == "prediction" and online.spec.task == "classification"
+    kind = "FP64"
+    if name == "prediction" and online.spec.task == "classification":
+        kind = {"number": "INT64", "boolean": "BOOL"}.get(online.label_kind or "text", "BYTES")
     shape = [-1, -1] if name == "probability" else [-1]
-    return {"name": name, "datatype": _class_type(online) if classes else "FP64", "shape": shape}
+    return {"name": name, "datatype": kind, "shape": shape}
 
 
 def _more(online: OnlineModel) -> dict[str, Any]:
@@ -83,13 +80,12 @@ def _more(online: OnlineModel) -> dict[str, Any]:
         "spec": msgspec.to_builtins(online.spec),
         "created": online.created,
         "snapshot": str(online.snapshot),
-        "points": 0,
+        "points": online.points,
         "bytes": 0,
     }
     if isinstance(online, KeyedOnlineModel):
         found["keys"] = online.keys
-    elif online.fitted:
-        found["points"] = online.points
+    elif online.trained:
         found["bytes"] = held_bytes(online.learner)
         found |= _certificate(online)
         if online.spec.task == "classification":
@@ -117,19 +113,27 @@ def _numbers(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _class_type(online: OnlineModel) -> str:
-    kinds = {"number": "INT64", "boolean": "BOOL"}
-    return kinds.get(online.label_kind or "text", "BYTES")
-
-
 # -- Prometheus ------------------------------------------------------------------------------------
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-
-
 #: Calls whose latency is kept by model, and how many of the last requests for the quantiles.
 TIMED = ("infer", "learn")
 LATEST = 500
+#: Metrics of a model: their kind, name, attribute and description.
+_OF_MODELS: tuple[tuple[type[Gauge | Total], str, str, str], ...] = (
+    (Gauge, "rows", "scores.rows", "Rows learned by a model"),
+    (Gauge, "unpredicted", "scores.unpredicted", "Rows not scored: no label was known before"),
+    (Gauge, "waiting", "waiting", "Predictions waiting for their label"),
+    (Gauge, "ready", "ready", "1 if the model can be used"),
+    (Gauge, "version", "version", "Sequence number of the last row learned"),
+    (Total, "drift_alarms", "scores.alarms", "Alarms of a rising loss"),
+)
+#: How often the learner of a model has reacted to changes, by kind.
+_CHANGES = {
+    "trials": "New learners that were tried after an alarm",
+    "swaps": "New learners that replaced the old one",
+    "returns": "Earlier learners that took over again",
+}
 
 
 class Metrics:
@@ -152,7 +156,7 @@ class Metrics:
             "pronk_model_seconds", "Time of successful requests", ["model", "call"],
             registry=self.registry,
         )  # fmt: skip
-        self.registry.register(_Service(service))
+        self.registry.register(self)
         self._latest: deque[float] = deque(maxlen=LATEST)
 
     def count(self, call: str, status: int, seconds: float, model: str | None = None) -> None:
@@ -168,98 +172,57 @@ class Metrics:
         times = sorted(self._latest)
         return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
 
-    def text(self) -> bytes:
+    async def metrics(self, request: Request) -> Reply:
         """Return all metrics in the text format of Prometheus."""
-        return generate_latest(self.registry)
+        kind = b"text/plain; version=0.0.4; charset=utf-8"
+        return Reply(generate_latest(self.registry), kind=kind)
 
-
-class _Service:
-    """Read the counters of the service whenever metrics are collected."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-
-    def collect(self) -> Iterator[Any]:
-        counters, service = self.service.counters, self.service
-        for name, text, value in (
-            ("groups", "Transactions of the journal", counters.groups),
-            ("learned_rows", "Rows learned", counters.learned_rows),
-            ("predicted_rows", "Rows predicted", counters.predicted_rows),
-            ("repeated", "Requests answered from the journal by their id", counters.repeated),
-            ("refused", "Requests refused by the writer", counters.refused),
-            ("labels_expired", "Predictions that expired without a label", service.expired),
-            ("rows_dropped", "Rows dropped from the journal", service.dropped),
-            ("commit_seconds", "Time in transactions", counters.commit_seconds),
-            ("learn_seconds", "Time in learners", counters.learn_seconds),
+    def collect(self) -> Iterator[Metric]:
+        """Read the counters of the service."""
+        service = self.service
+        for name, text in (
+            ("groups", "Transactions of the journal"),
+            ("learned_rows", "Rows learned"),
+            ("predicted_rows", "Rows predicted"),
+            ("repeated", "Requests answered from the journal by their id"),
+            ("refused", "Requests refused by the writer"),
+            ("labels_expired", "Predictions that expired without a label"),
+            ("rows_dropped", "Rows dropped from the journal"),
+            ("commit_seconds", "Time in transactions"),
+            ("learn_seconds", "Time in learners"),
         ):
-            yield CounterMetricFamily(f"pronk_{name}", text, value=value)
+            yield Total(f"pronk_{name}", text, value=getattr(service.counters, name))
         for name, text, value in (
             ("queue_rows", "Rows waiting to be learned", service.writes.rows),
             ("sequence", "The last sequence number", service.journal.sequence),
             ("journal_bytes", "Size of the journal", service.journal.size()),
             ("journal_failed", "1 if the last transaction failed", bool(service.journal.failed)),
         ):
-            yield GaugeMetricFamily(f"pronk_{name}", text, value=value)
-        yield from self._models()
-
-    def _models(self) -> Iterator[Any]:
-        gauges = {
-            name: GaugeMetricFamily(f"pronk_model_{name}", text, labels=["model"])
-            for name, text in (
-                ("rows", "Rows learned by a model"),
-                ("unpredicted", "Rows learned that are not scored: no label was known before"),
-                ("waiting", "Predictions waiting for their label"),
-                ("ready", "1 if the model can be used"),
-                ("version", "Sequence number of the last row learned"),
-            )
-        }
-        alarms = CounterMetricFamily(
-            "pronk_model_drift_alarms", "Alarms of a rising loss", labels=["model"]
-        )
-        losses = GaugeMetricFamily(
+            yield Gauge(f"pronk_{name}", text, value=value)
+        models = service.models.items()
+        for kind, name, attribute, text in _OF_MODELS:
+            family = kind(f"pronk_model_{name}", text, labels=["model"])
+            for model, online in models:
+                family.add_metric([model], attrgetter(attribute)(online))
+            yield family
+        for name, text in _CHANGES.items():
+            changes = Total(f"pronk_model_{name}", text, labels=["model"])
+            for model, online in models:
+                if (number := online.change_counts.get(name)) is not None:
+                    changes.add_metric([model], number)
+            yield changes
+        losses = Gauge(
             "pronk_model_loss", "Mean loss of all scored rows so far", labels=["model", "metric"]
         )
-        changes = {
-            name: CounterMetricFamily(f"pronk_model_{name}", text, labels=["model"])
-            for name, text in (
-                ("trials", "New learners that were tried after an alarm"),
-                ("swaps", "New learners that replaced the old one"),
-                ("returns", "Earlier learners that took over again"),
-            )
-        }
-        for name, online in self.service.models.items():
-            gauges["rows"].add_metric([name], online.scores.rows)
-            gauges["unpredicted"].add_metric([name], online.scores.unpredicted)
-            gauges["waiting"].add_metric([name], online.waiting)
-            gauges["ready"].add_metric([name], float(online.broken is None))
-            gauges["version"].add_metric([name], online.version)
-            alarms.add_metric([name], online.scores.alarms)
+        for model, online in models:
             for metric, value in online.scores.metrics().items():
-                if value is not None and metric not in gauges:
-                    losses.add_metric([name, metric], value)
-            counts = _change_counts(online)
-            for kind, family in changes.items():
-                if kind in counts:
-                    family.add_metric([name], counts[kind])
-        yield from gauges.values()
-        yield from (losses, alarms, *changes.values())
-
-
-def _change_counts(online: OnlineModel) -> dict[str, int]:
-    """Return how often the learner of a model has reacted to changes; empty if it does not."""
-    if isinstance(online, KeyedOnlineModel) or not online.fitted:
-        return {}
-    return count_changes(online.inner)
+                if value is not None and metric not in ("rows", "unpredicted"):
+                    losses.add_metric([model, metric], value)
+        yield losses
 
 
 # -- live page -------------------------------------------------------------------------------------
 
-_KINDS = {
-    "index.html": b"text/html; charset=utf-8",
-    "chart.css": b"text/css; charset=utf-8",
-    "page.css": b"text/css; charset=utf-8",
-    "page.js": b"text/javascript; charset=utf-8",
-}
 POLICY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -268,8 +231,6 @@ POLICY = {
 }
 #: Most viewers at once; others get 429.
 MOST_VIEWERS = 100
-
-
 #: Most models and experts on the live page.
 MOST_LISTED = 200
 MOST_EXPERTS = 8
@@ -277,10 +238,10 @@ MOST_EXPERTS = 8
 MOST_EVENTS = 20
 
 
-def live_status(service: Service, metrics: Metrics, name: str | None) -> dict[str, Any]:
+def live_status(service: Service, metrics: Metrics, name: str) -> dict[str, Any]:
     """Return the content of one event of the page; ``name`` is the model shown in detail."""
     models = list(service.models.values())[:MOST_LISTED]
-    chosen = service.models.get(name or "")
+    chosen = service.models.get(name)
     counters = service.counters
     return {
         "server": {
@@ -326,7 +287,7 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         "algorithm": spec.algorithm,
         "columns": len(online.columns.names),
         "points": points,
-        "ready": online.broken is None,
+        "ready": online.ready,
         "reason": online.broken,
         "notes": scores.notes(),
         "curve": {
@@ -345,106 +306,81 @@ def _loss_picture(
     scores: LiveScores, rows: Array, means: Array, events: list[dict[str, Any]]
 ) -> Picture:
     """Return the losses of a model and of both baselines along the stream, with its changes."""
-    share = scores.task == "classification"
+    share, loss = scores.task == "classification", TITLES[scores.names[0]]
     names = ("model", *BASELINES[scores.task])
     curves = [Curve(name, rows, means[:, i], dashed=i > 0) for i, name in enumerate(names)]
-    shown = means[:, : len(names)]
-    positive = shown[shown > 0]
+    positive = means[means > 0]
     # Error rates are often 0, which a logarithmic axis cannot show.
     log = not share and len(positive) > 0 and bool(positive.max() > 30 * positive.min())
-    changes = [event["row"] for event in events if event["row"] <= rows[-1]]
-    title = f"{TITLES[scores.names[0]].capitalize()} along the stream"
     return Picture(
-        "loss", title, "", "rows", TITLES[scores.names[0]], curves, log_y=log, percent=share,
-        alarms=changes,
-    )  # fmt: skip
+        "loss",
+        f"{loss.capitalize()} along the stream",
+        "",
+        "rows",
+        loss,
+        curves,
+        log_y=log,
+        percent=share,
+        alarms=[event["row"] for event in events if event["row"] <= rows[-1]],
+    )
 
 
 def _events(online: OnlineModel) -> list[dict[str, Any]]:
     """Return what changed along the stream, the newest first: kind, row, and a line of text."""
-    alarms: Iterable[Any] = online.scores.drift.alarms
-    found = [
-        {
-            "kind": "drift alarm",
-            "row": alarm.row + 1,
-            "text": f"the loss has been higher since row {alarm.since + 1:,}",
-        }
-        for alarm in alarms
+    found: list[dict[str, Any]] = [
+        {"kind": "drift alarm", "row": alarm.row + 1, "text": describe_alarm(alarm)}
+        for alarm in online.scores.drift.alarms
     ]
-    if online.fitted and not isinstance(online, KeyedOnlineModel):
-        found += [
-            {"kind": "new learner", "row": change["row"] + 1, "text": _change(change)}
-            for change in changes_of(getattr(online, "learner", online.inner))
-        ]
+    for change in online.changes:
+        columns = describe_columns(change)
+        text = describe_outcome(change) + (f"; changed: {columns}" if columns else "")
+        found.append({"kind": "new learner", "row": change["row"] + 1, "text": text})
     return sorted(found, key=lambda event: -event["row"])[:MOST_EVENTS]
 
 
-def _change(change: dict[str, Any]) -> str:
-    columns = describe_columns(change)
-    return describe_outcome(change) + (f"; changed: {columns}" if columns else "")
-
-
 def _experts(online: OnlineModel) -> list[tuple[str, float]]:
-    learner = online.inner
-    if not online.fitted or not hasattr(learner, "experts_"):
-        return []
-    table = [row for row in learner.experts_ if row.get("active", True)]
-    return [(expert_name(row), float(row["weight"])) for row in table[:MOST_EXPERTS]]
+    table = getattr(online.inner, "experts_", []) if online.trained else []
+    active = [row for row in table if row.get("active", True)]
+    return [(expert_name(row), float(row["weight"])) for row in active[:MOST_EXPERTS]]
 
 
 class Page:
-    """Serve the live page of a service."""
+    """Send the status of a service to the viewers of its live page."""
 
     def __init__(self, service: Service, metrics: Metrics, stopping: Callable[[], bool]) -> None:
         self.service, self.metrics, self.stopping = service, metrics, stopping
-        folder = files("pronk.serve") / "page"
-        self._files = {name: (folder / name).read_bytes() for name in _KINDS if name != "chart.css"}
-        self._files["chart.css"] = STYLE.encode()
         self._viewers = 0
-        self._encode = msgspec.json.Encoder().encode
 
-    async def page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = scope["path"].lstrip("/") or "index.html"
-        await send_bytes(send, 200, self._files[name], _KINDS[name], POLICY)
-
-    async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def events(self, request: Request) -> Reply:
         """Send the status once per second as server-sent events, until the viewer disconnects."""
         if self._viewers >= MOST_VIEWERS:
             raise HTTPError(429, "too many viewers of the live page", {"Retry-After": "10"})
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        name = query.get("model", [None])[0]
-        headers = [
-            (b"content-type", b"text/event-stream"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),
-        ]
-        gone = asyncio.ensure_future(_gone(receive))
+        name = parse_qs(request.query).get("model", [""])[0]
+        headers = {"X-Accel-Buffering": "no"}
+        return Reply(self._statuses(request, name), kind=b"text/event-stream", headers=headers)
+
+    async def _statuses(self, request: Request, name: str) -> AsyncGenerator[bytes]:
+        gone = asyncio.ensure_future(request.disconnected())
         self._viewers += 1
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
             while not (gone.done() or self.stopping()):
                 found = await asyncio.to_thread(live_status, self.service, self.metrics, name)
-                data = b"data: " + self._encode(found) + b"\n\n"
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+                yield b"data: " + encode(found) + b"\n\n"
                 await asyncio.wait([gone], timeout=1.0)
-            await send({"type": "http.response.body", "body": b""})
         finally:
             self._viewers -= 1
             gone.cancel()
 
 
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def page_routes(page: Page) -> dict[str, dict[str, Any]]:
-    """Return the routes of the page; the page itself needs no token, its events do."""
-    static = {"GET": (page.page, None)}
+def page_files() -> dict[str, Reply]:
+    """Return the files of the live page by their path; they contain no data."""
+    folder = files("pronk.serve") / "page"
+    html, css, script = (
+        f"text/{kind}; charset=utf-8".encode() for kind in ("html", "css", "javascript")
+    )
     return {
-        "/": static,
-        "/chart.css": static,
-        "/page.css": static,
-        "/page.js": static,
-        "/v2/events": {"GET": (page.events, "")},
+        "/": Reply((folder / "index.html").read_bytes(), 200, html, POLICY),
+        "/chart.css": Reply(STYLE.encode(), 200, css, POLICY),
+        "/page.css": Reply((folder / "page.css").read_bytes(), 200, css, POLICY),
+        "/page.js": Reply((folder / "page.js").read_bytes(), 200, script, POLICY),
     }

@@ -5,16 +5,16 @@ Both are made from the table of routes, the docstrings of the handlers and the t
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from typing import Any
 
 import msgspec
+from jinja2 import Environment
 
 from pronk._version import __version__
 from pronk.serve.http.bodies import InferRequest, InputTensor, LearnRequest, Rollback
-from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
 from pronk.serve.rows import Response
 from pronk.serve.spec import NAME, Spec
 
@@ -25,8 +25,8 @@ BODIES = {
     "learn": LearnRequest,
     "rollback": Rollback,
 }
-#: Calls whose bodies may also be lines of NDJSON; their answers are of this type.
-ANSWERS = {"infer": Response, "learn": Response}
+#: Calls whose bodies may also be lines of NDJSON.
+LINES = ("infer", "learn")
 _ERROR = {
     "type": "object",
     "required": ["error"],
@@ -37,41 +37,48 @@ _ERROR = {
 Methods = Mapping[str, tuple[Callable[..., Any], str | None]]
 
 
-def _answers(*codes: tuple[str, str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for code, text, schema in codes:
-        found[code] = {"description": text, "content": {"application/json": {"schema": schema}}}
-    refused = [
-        ("400", "the body is not JSON"), ("401", "the token is missing or unknown"),
-        ("403", "the token does not have the scope"), ("404", "no such model or id"),
-        ("405", "the method is not allowed"), ("408", "the body was not complete in time"),
-        ("409", "the name is taken"), ("410", "the answer is no longer stored"),
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+_REFUSED = {
+    code: {"description": text, **_json({"$ref": "#/components/schemas/Error"})}
+    for code, text in (
+        ("400", "the body is not JSON"),
+        ("401", "the token is missing or unknown"),
+        ("403", "the token does not have the scope"),
+        ("404", "no such model or id"),
+        ("405", "the method is not allowed"),
+        ("408", "the body was not complete in time"),
+        ("409", "the name is taken"),
+        ("410", "the answer is no longer stored"),
         ("413", "the body is too large"),
-        ("415", "the encoding is unknown"), ("422", "the content of the body is invalid"),
-        ("429", "too many rows are waiting"), ("503", "the model or the server is not available"),
+        ("415", "the encoding is unknown"),
+        ("422", "the content of the body is invalid"),
+        ("429", "too many rows are waiting"),
+        ("503", "the model or the server is not available"),
         ("507", "the disk is full; nothing was learned"),
-    ]  # fmt: skip
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    for code, text in refused:
-        found.setdefault(code, {"description": text, "content": error})
-    return found
+    )
+}
 
 
 def _call(handler: Callable[..., Any], scope: str | None) -> dict[str, Any]:
     """Describe a call by its handler."""
     id, text = handler.__name__, handler.__doc__ or ""
-    answer = _schema(ANSWERS[id]) if id in ANSWERS else {"type": "object"}
-    codes = [("200", "the model exists already" if id == "create" else "done", answer)]
-    codes += [("201", "done", answer)] if id == "create" else []
+    answer = _json(_schema(Response) if id in LINES else {"type": "object"})
+    codes = {"200": "done"}
+    if id == "create":
+        codes = {"200": "the model exists already", "201": "done"}
+    answers = {code: {"description": text, **answer} for code, text in codes.items()}
     found: dict[str, Any] = {"operationId": id, "summary": text.partition("\n")[0].rstrip(".")}
-    found["responses"] = _answers(*codes)
+    found["responses"] = answers | _REFUSED
     if scope is None:
         found["security"] = []
     elif scope:
         found["description"] = f"Scope: {scope}."
     if id in BODIES:
-        content = {"application/json": {"schema": _schema(BODIES[id])}}
-        if id in ANSWERS:
+        content = _json(_schema(BODIES[id]))["content"]
+        if id in LINES:
             lines = {"application/x-ndjson": {"schema": {"type": "string"}}}
             content |= lines
             found["responses"]["200"]["content"] |= lines
@@ -120,65 +127,14 @@ def describe(fixed: Mapping[str, Methods], of_model: Mapping[str, Methods]) -> d
     }
 
 
-class Docs:
-    """Serve the documentation as JSON and as a page that loads nothing from other servers."""
-
-    def __init__(
-        self, policy: dict[str, str], fixed: Mapping[str, Methods], of_model: Mapping[str, Methods]
-    ) -> None:
-        found = describe(fixed, of_model)
-        self._json = json.dumps(found).encode()
-        self._page = _page(found).encode()
-        self._policy = policy
-
-    async def openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_bytes(send, 200, self._json, JSON)
-
-    async def docs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_bytes(send, 200, self._page, b"text/html; charset=utf-8", self._policy)
-
-
-def _page(found: dict[str, Any]) -> str:
-    parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<title>pronk serve: calls</title><link rel="icon" href="data:,">',
-        '<link rel="stylesheet" href="chart.css">',
-        '<link rel="stylesheet" href="page.css"></head><body>',
-        '<header><h1>pronk serve</h1><a href="./">live page</a></header>',
-        "<p>Open Inference Protocol v2, with an extension for learning. All calls except health"
-        " checks need <code>Authorization: Bearer TOKEN</code>. An error is"
-        ' <code>{"error": "what is wrong"}</code>.'
-        ' Machine-readable: <a href="openapi.json">openapi.json</a>.</p>',
-    ]
-    for path, calls in found["paths"].items():
-        for method, call in calls.items():
-            if method != "parameters":
-                parts.append(_section(path, method, call, found))
-    return "".join([*parts, "</body></html>"])
-
-
-def _section(path: str, method: str, call: dict[str, Any], whole: dict[str, Any]) -> str:
-    text = [
-        f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>",
-        f"<p>{html.escape(call['summary'])}. {html.escape(call.get('description', ''))}</p>",
-    ]
-    body = call.get("requestBody")
-    if body:
-        schema = body["content"]["application/json"]["schema"]
-        if "$ref" in schema:
-            schema = whole["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
-        rows = "".join(
-            f"<tr><th>{html.escape(key)}</th><td>{html.escape(_words(value))}</td></tr>"
-            for key, value in schema["properties"].items()
-        )
-        text.append(f'<div class="scroll"><table class="left"><tbody>{rows}</tbody></table></div>')
-        if "application/x-ndjson" in body["content"]:
-            text.append(
-                '<p class="dim">Also as <code>application/x-ndjson</code>: one request per line,'
-                " one answer per line.</p>"
-            )
-    return "".join(text)
+def page(found: dict[str, Any]) -> bytes:
+    """Return the page of an OpenAPI document; it loads nothing from other servers."""
+    environment = Environment(autoescape=True, trim_blocks=True)
+    environment.filters["words"] = _words
+    template = (files("pronk.serve") / "page/docs.html").read_text(encoding="utf-8")
+    schemas = found["components"]["schemas"]
+    text = environment.from_string(template).render(paths=found["paths"], schemas=schemas)
+    return text.encode()
 
 
 def _words(schema: dict[str, Any]) -> str:
