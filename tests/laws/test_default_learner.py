@@ -204,3 +204,19 @@ def test_a_swap_that_is_undone_gives_the_memory_back():
         model.partial_fit(X[1100 : 1100 + len(y)], y, sample_weight=weights)
     assert model._model.trial.challenger.memory == memory < model._model.incumbent.memory
     assert state_of(model) == before
+
+
+@pytest.mark.parametrize(("labels", "row", "delay"), [((0, 1), 100, 0), ((1, 3), 300, 3)])
+def test_classes_that_come_later_change_no_bit_of_the_rows_before(labels, row, delay):
+    """A call that brings a class, and one that does not know it yet, learn the same."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(620, 3))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=620), [-1, 0, 1])
+    y[:row] = np.array(labels)[y[:row] % 2]
+    whole = pronk.OnlineKernelClassifier(random_state=3, delay=delay).partial_fit(X[:600], y[:600])
+    for cuts in ((0, row, 600), (0, 1, row + 1, row + 20, 600), (0, 5, row - 2, 600)):
+        cut = pronk.OnlineKernelClassifier(random_state=3, delay=delay)
+        for start, stop in pairwise(cuts):
+            cut.partial_fit(X[start:stop], y[start:stop])
+        np.testing.assert_equal(cut._model.to_state(), whole._model.to_state())
+        assert np.array_equal(cut.predict_proba(X[600:]), whole.predict_proba(X[600:]))

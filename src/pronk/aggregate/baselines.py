@@ -433,6 +433,22 @@ def live_outputs(seen_labels: Array, signed: bool, live: NDArray[np.bool_]) -> i
     return count
 
 
+@compiled
+def leave_out_negative(signed: bool, live: NDArray[np.bool_], count: int) -> int:
+    """Leave one of two live outputs of labels, the last, and return the number of live outputs.
+
+    The two are each other's negatives. Sums over both would round otherwise than the sums of a
+    learner that has a single output, since it knows no third class yet.
+    """
+    if not signed or count != 2:
+        return count
+    first = 0
+    while not live[first]:
+        first += 1
+    live[first] = False
+    return 1
+
+
 def remapped_labels(seen_labels: Array, matrix: Array) -> Array:
     """Return the seen labels (2, new outputs) of outputs that are plus or minus an old one."""
     sources, signs = signed_columns(matrix)

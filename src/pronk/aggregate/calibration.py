@@ -629,17 +629,15 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
         mean_log += P[k] * logs[k]
         mean += P[k] * M[k]
     # H <- (1 - 1/500) H + I / 500 + Cov F
-    keep = 1.0 - 1.0 / SLOPE_WINDOW
-    for i in range(2):
-        for j in range(2):
-            H[i, j] *= keep
-        H[i, i] += 1.0 - keep
+    keep, uu, uv, vv = 1.0 - 1.0 / SLOPE_WINDOW, 0.0, 0.0, 0.0
     for k in range(classes):
         u, v = logs[k] - mean_log, M[k] - mean
-        H[0, 0] += P[k] * u * u
-        H[1, 1] += P[k] * v * v
-        H[0, 1] += P[k] * u * v
-    H[1, 0] = H[0, 1]
+        uu += P[k] * u * u
+        uv += P[k] * u * v
+        vv += P[k] * v * v
+    H[0, 0] = keep * H[0, 0] + (1.0 - keep) + uu
+    H[1, 1] = keep * H[1, 1] + (1.0 - keep) + vv
+    H[0, 1] = H[1, 0] = keep * H[0, 1] + uv
     # (a, b) <- (a, b) + H^-1 (F_y - E F)
     u, v = logs[label] - mean_log, M[label] - mean
     determinant = H[0, 0] * H[1, 1] - H[0, 1] * H[1, 0]

@@ -94,6 +94,15 @@ def beyond_range(y: Array, limits: Array, out: Array) -> None:
         out[o] = max(limits[LOW, o] - y[o], y[o] - limits[HIGH, o], 0.0)
 
 
+@compiled
+def set_first_ranges(live: NDArray[np.bool_], limits: Array, sums: CombinationSums) -> None:
+    """Store half of the range b of the live outputs whose range is positive for the first time."""
+    first = sums.tally[FIRST:]
+    for o in range(live.size):
+        if live[o] and first[o] == 0.0:
+            first[o] = 0.5 * (limits[HIGH, o] - limits[LOW, o])
+
+
 @compiled(fastmath={"contract"})
 def add_to_combination(
     y: Array, live: NDArray[np.bool_], count: int, limits: Array, worst: Array, beyond: Array,
@@ -106,15 +115,12 @@ def add_to_combination(
     include this row; ``count`` is the number of live outputs.
     """
     gram, tally = sums
-    first = tally[FIRST:]
-    experts = len(C)
+    first, experts = tally[FIRST:], len(C)
     x = np.empty(experts + 1)
     for o in range(y.size):
         half = 0.5 * (limits[HIGH, o] - limits[LOW, o])
         if not live[o] or half == 0.0:
             continue
-        if first[o] == 0.0:
-            first[o] = half
         # sqrt(g) = share / unit,  share = b / B,  unit = max(sqrt(2) D, b). Ratios are squared, not
         # targets: squares of small targets would underflow to 0.
         largest, share = np.sqrt(2.0) * worst[o], first[o] / half

@@ -34,7 +34,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.aggregate.baselines import LONGEST, live_outputs, note_labels, remapped_labels
+from pronk.aggregate.baselines import (
+    LONGEST,
+    leave_out_negative,
+    live_outputs,
+    note_labels,
+    remapped_labels,
+)
 from pronk.aggregate.certificate import (
     HIGH,
     LOW,
@@ -43,6 +49,7 @@ from pronk.aggregate.certificate import (
     MixtureCertificate,
     add_to_combination,
     beyond_range,
+    set_first_ranges,
 )
 from pronk.aggregate.clipping import LAGGED_REACH, clip_around, clip_errors
 from pronk.aggregate.late import Ring
@@ -190,10 +197,14 @@ def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
 
 
 @compiled(fastmath={"contract"})
-def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, row: Row) -> None:
+def add_losses(
+    y: Array, live: NDArray[np.bool_], counted: NDArray[np.bool_], count: int, state: Weights,
+    row: Row,
+) -> None:  # fmt: skip
     """Update range, largest error, losses and both weights by the targets y (outputs,).
 
-    ``live`` (outputs,) are the outputs that count, ``count`` is their number.
+    ``live`` (outputs,) are the outputs that have varied, ``counted`` those of them whose losses are
+    added up, ``count`` is the number of these.
     """
     C, Q = row.clipped, row.candidates
     loss_w, loss_v = np.zeros(len(C)), np.zeros(len(Q))
@@ -210,6 +221,8 @@ def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, ro
         for k in range(len(Q)):
             state.worst[o] = max(state.worst[o], abs(Q[k, o] - y[o]))
         worst = state.worst[o]
+        if not counted[o]:
+            continue
         # loss = (prediction - y)^2 / (2 D^2), mean over live outputs
         state.ledger[FINAL] += relative_square(row.final[o] - y[o], worst) / count
         for e in range(len(C)):
@@ -285,18 +298,21 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
     live = np.empty(y.size, dtype=np.bool_)
     note_labels(y, state.seen_labels)
     count = live_outputs(state.seen_labels, signed, live)
+    counted = live.copy()
+    count = leave_out_negative(signed, counted, count)
     beyond = np.empty(y.size)
     beyond_range(y, state.limits, beyond)
-    add_losses(y, live, count, state, row)
+    add_losses(y, live, counted, count, state, row)
+    set_first_ranges(live, state.limits, sums)
     add_to_combination(
-        y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[AVERAGE],
+        y, counted, count, state.limits, state.worst, beyond, row.clipped, row.candidates[AVERAGE],
         row.final, sums,
     )  # fmt: skip
     if signed:
         for s in range(state.discounts.size):
             logistic_step(
-                row.clipped, row.candidates[AVERAGE], row.lagged, y, live, row_discount(s, state),
-                state.A[s], state.b[s],
+                row.clipped, row.candidates[AVERAGE], row.lagged, y, counted,
+                row_discount(s, state), state.A[s], state.b[s],
             )  # fmt: skip
     else:
         add_to_ridges(y, count, state, row)

@@ -280,8 +280,8 @@ def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -
         # a class that has not occurred, or alone:  2 P - 1 = -t / (t + 1), or t / (t + 1)
         only = state.seen_labels[POSITIVE, o] - state.seen_labels[NEGATIVE, o]
         row.final[o] = only * rows / (rows + 1.0)
-        # r = log((n + 1/2) / (N - n + 1/2))
-        row.rates[o] = np.log((state.counts[o] + 0.5) / (rows - state.counts[o] + 0.5))
+        # r = log((n + 1/2) / (N - n + 1/2)), to the bit -r for the other one of two classes
+        row.rates[o] = np.log(state.counts[o] + 0.5) - np.log(rows - state.counts[o] + 0.5)
     if not find_live(state.seen_labels, row.live):
         return
     Q, own = row.candidates, np.empty(row.candidates.shape[1])

@@ -58,7 +58,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.aggregate.baselines import live_outputs, note_labels
+from pronk.aggregate.baselines import leave_out_negative, live_outputs, note_labels
 from pronk.aggregate.clipping import LEAF_REACH, clip_errors
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
@@ -519,13 +519,9 @@ def split_leaves(signed: bool, pool: Pool, trees: Trees, row: LocalRow) -> None:
     Compiled apart from the functions that learn rows: within them it would be compiled twice more.
     """
     # Splits and memory count the classes seen so far, not those that the outputs have room for: a
-    # call knows the labels of all its rows. Two live outputs of labels are one and minus it.
+    # call knows the labels of all its rows.
     counted = np.empty(trees.seen_labels.shape[1], dtype=np.bool_)
-    if live_outputs(trees.seen_labels, signed, counted) == 2 and signed:
-        first = 0
-        while not counted[first]:
-            first += 1
-        counted[first] = False
+    leave_out_negative(signed, counted, live_outputs(trees.seen_labels, signed, counted))
     for tree in range(len(trees.trees)):
         if trees.trees[tree, LEAVES] == 0:
             continue

@@ -258,7 +258,8 @@ class Sums(Stateful):
             Phi, Y = roots * Phi, roots * Y
         # The transpose is in Fortran order: the lower triangle of A is its upper one.
         A = dsyrk(1.0, np.ascontiguousarray(Phi).T, beta=1.0, c=self.A.copy().T, overwrite_c=1).T
-        b = self.b + Phi.T @ Y
+        # output by output: no bit depends on their number
+        b = self.b + np.stack([Phi.T @ y for y in Y.T.copy()], axis=1)
         if kept < 1.0:
             A *= kept
             b *= kept
