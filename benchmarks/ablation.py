@@ -237,8 +237,8 @@ def local_with(
         def learn(self, Z: Array, Y: Array, G: Array, *others: Any) -> Array:
             return G if kept == (0,) else super().learn(Z, Y, G, *others)
 
-    def metrics_of(Z: Array, Y: Array, seed: int) -> Array:
-        found = local_metrics(Z, Y, seed)
+    def metrics_of(Z: Array, Y: Array, seed: int, *weights: Array) -> Array:
+        found = local_metrics(Z, Y, seed, *weights)
         return found if metric is None else metric(found, Z)
 
     with (

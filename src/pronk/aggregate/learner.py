@@ -292,7 +292,9 @@ class OnlineKernel(Stateful):
         Z = np.hstack((Z, past.columns_of(targets)))
         if self._has_local(n, past):
             first = Z if n == STAGES[-1] else None
-            self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed), first)
+            found = [v.weights[:, 0] for v in views if v.number == (PAST if lags else RELEVANCE)]
+            metrics = local_metrics(Z, targets[:, sources], self.seed, *found)
+            self.experts.add_local(metrics, first)
         # Points among the rows so far, offered in random order.
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).draw(n)

@@ -1,13 +1,17 @@
 """Representation: what the experts and the forest read of a row, found from the first rows.
 
-**Relevance** of a column is the root mean square of the derivative of a fit on the first rows:
-kernel ridge regression on some of the rows as points, with the Gaussian kernel at the median
-distance. Its derivative along a column, squared and averaged over rows and outputs, is a diagonal
-entry of the average gradient outer product. Columns are multiplied by the root and the fit is
-repeated (two rounds), so that an irrelevant column has little effect on distances.
+All of it follows from fits of the targets on some of the rows and from their gradients: kernel
+ridge regression in exp(-d(x, z) / h), h half the median distance, in a metric that the gradients of
+the fit before have changed. With g_t the gradients at the rows, the mean of g g' is the average
+gradient outer product.
 
-**The metric of the local experts** (`local`) is found in the same way, with their Laplace kernel
-and on more rows: regions are cut and leaves are fitted in it, so it matters more there.
+**Relevance** of a column is the root of its entry on the diagonal, the root mean square of the
+derivative along it. Columns are multiplied by their relevance, so that an irrelevant column has
+little effect on distances.
+
+**The metric of the local experts** (`local`) is found in the same way, with their kernel, the
+Laplace kernel of sums of absolute differences: regions are cut and leaves are fitted in it, so it
+matters more there.
 
 **Columns with heavy tails** are compressed (`column_scale`) where that lowers the leave-one-out
 error of a fit.
@@ -35,64 +39,99 @@ from pronk.core.state import Numbers, Part, Stateful
 
 Array = NDArray[np.float64]
 
+# -- fits and their gradients -----------------------------------------------------------------
+
+#: Rows of a fit; its regularisation; most combinations of outputs that are fitted.
+FIT_ROWS, FIT_ALPHA, FIT_OUTPUTS = 768, 0.03, 4
+#: Random stream of the combinations.
+COMBINATIONS = 6
+
+
+def fitted_rows(Z: Array, Y: Array, seed: int, rows: int, outputs: int) -> tuple[Array, Array]:
+    """Return at most ``rows`` rows, and their targets or some combinations of these.
+
+    Many outputs are combined with random signs, which leaves the expected squares unchanged.
+    """
+    Z, Y = (values[:: max(1, len(values) // rows)][:rows] for values in (Z, Y))
+    if Y.shape[1] > outputs:
+        Y = Y @ generator(seed, COMBINATIONS).choice([-1.0, 1.0], (Y.shape[1], outputs))
+    return Z, np.ascontiguousarray(Y)
+
+
+def fit_gradients(Q: Array, Y: Array) -> tuple[Array, Array]:
+    """Fit Y (n, outputs) on rows Q (n, columns).
+
+    Return the sum of g g' over rows and outputs, (columns, columns), g the gradients of the fit,
+    and the factor L of K + alpha I.
+    """
+    distances = np.sqrt(Gaussian().distances(Q, Q))
+    h = half_median(distances)
+    K = Laplacian(h).from_distances(distances.copy())
+    L = cholesky(K + FIT_ALPHA * np.eye(len(K)), "metric")
+    W = np.divide(K, h * distances, out=np.zeros_like(K), where=distances > 0.0)
+    return gradient_products(Q, W, fitted(L, Y)), L
+
+
+def fitted(L: Array, Y: Array) -> Array:
+    """Return a = (K + alpha I)^-1 Y (n, outputs), L L' = K + alpha I."""
+    return solve_lower(L, solve_lower(L, Y), transposed=True)
+
+
+def left_out_errors(L: Array, Y: Array) -> Array:
+    """Return the errors (n, outputs) of rows that are left out of the fit, L L' = K + alpha I.
+
+    That of row i is a_i / ((K + alpha I)^-1)_ii.
+    """
+    inverse = solve_lower(L, np.eye(len(L)))
+    return np.asarray(fitted(L, Y) / np.einsum("ij,ij->j", inverse, inverse)[:, None])
+
+
+def gradient_products(Q: Array, W: Array, a: Array) -> Array:
+    """Return sum_t g_t g_t' (columns, columns) over rows and outputs, g_t the gradient at row t.
+
+    f(q) = sum_i a_i exp(-|q - q_i| / h) has g_t = sum_i a_i W_ti (q_i - q_t), with
+    W_ti = exp(-|q_t - q_i| / h) / (h |q_t - q_i|) and W_tt = 0. Q is (n, columns), a (n, outputs).
+    """
+    G = np.zeros((Q.shape[1], Q.shape[1]))
+    for own in a.T:
+        V = W * own
+        g = V @ Q - V.sum(axis=1)[:, None] * Q
+        G += g.T @ g
+    return G
+
+
 # -- relevance --------------------------------------------------------------------------------
 
-#: Rounds; most points and rows of a fit; its regularisation, in rows.
-ROUNDS, POINTS, ROWS, RELEVANCE_ALPHA = 2, 256, 1024, 1.0
-#: Fewest rows per column for a fit. For wide rows (one-hot categories) relevance helps as soon as
-#: there are as many rows as columns.
-ROWS_PER_COLUMN = 1
+#: Rounds; last rows that are read; fewest rows, and fewest rows per column: for wide rows (one-hot
+#: categories) relevance helps as soon as there are as many rows as columns.
+ROUNDS, LAST_ROWS, LEAST_ROWS, ROWS_PER_COLUMN = 4, 1024, 64, 1
 #: Smallest weight, as a share of the largest.
 SMALLEST = 0.02
 
 
-def relevance(Z: Array, Y: Array, unit: float) -> Array:
+def relevance(Z: Array, Y: Array, seed: int) -> Array:
     """Return weights (columns,) of the columns, the largest 1; all 1 if there are too few rows.
 
-    Z (n, columns) are rows, Y (n, outputs) their targets, ``unit`` the typical distance of Z.
+    Z (n, columns) are first rows, Y (n, outputs) their targets.
     """
-    weights = np.ones(Z.shape[1])
-    squares = Z.var(axis=0)
-    varied = squares > 0.0
-    if len(Z) < max(64, ROWS_PER_COLUMN * int(varied.sum())) or not Y.shape[1]:
+    weights, varied = np.ones(Z.shape[1]), Z.var(axis=0) > 0.0
+    if len(Z) < max(LEAST_ROWS, ROWS_PER_COLUMN * int(varied.sum())) or not Y.shape[1]:
         return weights
-    Z, Y = Z[-ROWS:], Y[-ROWS:]
-    points = Z[:: max(1, len(Z) // POINTS)][:POINTS]
+    Z, Y = fitted_rows(Z[-LAST_ROWS:], Y[-LAST_ROWS:], seed, FIT_ROWS, FIT_OUTPUTS)
     for _ in range(ROUNDS):
-        slopes = derivative_sizes(Z * weights, Y, points * weights, unit)
-        slopes = slopes * weights  # along the columns as they are
+        G, _ = fit_gradients(np.ascontiguousarray(Z * weights), Y)
+        slopes = np.sqrt(np.diagonal(G)) * weights  # along the columns as they are
         if not slopes.max() > 0.0:
             return np.ones(Z.shape[1])
-        before = squares @ weights**2
-        # A column that was constant so far may matter when it changes.
-        weights = np.where(varied, np.maximum(slopes / slopes.max(), SMALLEST), 1.0)
-        unit *= float(np.sqrt(squares @ weights**2 / before))
-    return weights
-
-
-def derivative_sizes(Z: Array, Y: Array, points: Array, unit: float) -> Array:
-    """Return the root mean square (columns,) of the fit's derivative over rows and outputs."""
-    kernel = Gaussian(unit)
-    K, KP = kernel(Z, points), kernel(points, points)
-    # a = (K'K + alpha K_PP)^-1 K'Y
-    A = K.T @ K + RELEVANCE_ALPHA * KP + 1e-6 * np.eye(len(points))
-    L = cholesky(A, "relevance matrix")
-    coefficients = solve_lower(L, solve_lower(L, K.T @ Y), transposed=True)
-    squares = np.zeros(Z.shape[1])
-    for a in coefficients.T:
-        # df/dz = sum_i a_i k(z, x_i) (x_i - z) / unit^2
-        W = K * a
-        slopes = (W @ points - W.sum(axis=1)[:, None] * Z) / unit**2
-        squares += np.mean(slopes * slopes, axis=0)
-    return np.asarray(np.sqrt(squares / Y.shape[1]))
+        weights = np.maximum(slopes / slopes.max(), SMALLEST)
+    # A column that was constant so far may matter when it changes.
+    return np.where(varied, weights, 1.0)
 
 
 # -- the learned metric of the local experts -----------------------------------------------------
 
 #: Rounds; rows of a fit; its regularisation; most combinations of outputs that are fitted.
 METRIC_ROUNDS, METRIC_ROWS, METRIC_ALPHA, METRIC_OUTPUTS = 3, 1024, 0.03, 8
-#: Random stream of the combinations.
-COMBINATIONS = 6
 
 
 @compiled(fastmath=True)
@@ -113,29 +152,26 @@ def add_squared_slopes(Q: NDArray[np.float32], W: NDArray[np.float32], squares: 
             squares[j] += np.float64(slope) ** 2
 
 
-def gradient_metric(Z: Array, Y: Array, seed: int) -> Array:
+def gradient_metric(Z: Array, Y: Array, seed: int, weights: Array | None = None) -> Array:
     """Return factors (columns,), the largest 1: how much a fit of Y changes along each column.
 
     Z (n, columns) are first rows, Y (n, outputs) their targets. The fit is a kernel ridge
     regression with the Laplace kernel of the local experts, and a factor is the root mean square of
     its derivative; three rounds, each in the metric of the one before, the first in the root of
-    `representation`. Many outputs are combined with random signs, which leaves the expected squares
-    unchanged. Columns that are constant so far have the smallest factor: their scale is that of
-    their first change, which says little.
+    the `relevance`, which is ``weights`` if it is known. Columns that are constant so far have the
+    smallest factor: their scale is that of their first change, which says little.
     """
-    factors = np.sqrt(relevance(Z, Y, typical_distance(Gaussian(), Z)))
+    factors = np.sqrt(relevance(Z, Y, seed) if weights is None else weights)
     if not Y.shape[1]:
         return factors
-    Z, Y = (values[:: max(1, len(values) // METRIC_ROWS)][:METRIC_ROWS] for values in (Z, Y))
-    if Y.shape[1] > METRIC_OUTPUTS:
-        Y = Y @ generator(seed, COMBINATIONS).choice([-1.0, 1.0], (Y.shape[1], METRIC_OUTPUTS))
+    Z, Y = fitted_rows(Z, Y, seed, METRIC_ROWS, METRIC_OUTPUTS)
     for _ in range(METRIC_ROUNDS):
         Q = np.ascontiguousarray(Z * factors)
         distances = Laplacian().distances(Q, Q)
         # a = (K + alpha I)^-1 Y
         K = Laplacian(half_median(distances)).from_distances(distances)
         L = cholesky(K + METRIC_ALPHA * np.eye(len(K)), "metric")
-        coefficients = solve_lower(L, solve_lower(L, np.ascontiguousarray(Y)), transposed=True)
+        coefficients = fitted(L, Y)
         # df/dz_tj = -factor_j / h sum_i a_i k(z_t, z_i) sign(z_tj - z_ij)
         columns, squares = np.ascontiguousarray(Q.T, dtype=np.float32), np.zeros(Z.shape[1])
         for a in coefficients.T:
@@ -153,13 +189,14 @@ def half_median(distances: Array) -> float:
     return 0.5 * median if median > 0.0 else 1.0
 
 
-def local_metrics(Z: Array, Y: Array, seed: int) -> Array:
+def local_metrics(Z: Array, Y: Array, seed: int, weights: Array | None = None) -> Array:
     """Return the two metrics (2, columns) of the local experts: a mild form of the learned, and it.
 
     The mild form, its fourth root, leaves more weight to columns that the first rows do not show to
-    matter. Z (n, columns) are first rows, Y (n, outputs) their informative targets.
+    matter. Z (n, columns) are first rows, Y (n, outputs) their informative targets, ``weights`` the
+    `relevance` of the columns if it is known.
     """
-    learned = gradient_metric(Z, Y, seed)
+    learned = gradient_metric(Z, Y, seed, weights)
     return in_half_medians(np.array([learned**0.25, learned]), Z)
 
 
@@ -174,10 +211,8 @@ def in_half_medians(metrics: Array, Z: Array) -> Array:
 
 # -- directions that matter ---------------------------------------------------------------------
 
-#: Rounds of the full metric; rows of a fit; its regularisation; most directions that are kept.
-FULL_ROUNDS, FULL_ROWS, FULL_ALPHA, DIRECTIONS = 3, 768, 0.03, 24
-#: Most combinations of outputs that are fitted.
-FULL_OUTPUTS = 4
+#: Rounds of the full metric, and most directions that are kept.
+FULL_ROUNDS, DIRECTIONS = 3, 24
 
 
 def directions(Z: Array, Y: Array, seed: int) -> Array:
@@ -199,20 +234,13 @@ def full_metric(Z: Array, Y: Array, seed: int) -> tuple[Array, float]:
     M = best = np.eye(Z.shape[1])
     if not Y.shape[1]:
         return best, 0.0
-    Z, Y = (values[:: max(1, len(values) // FULL_ROWS)][:FULL_ROWS] for values in (Z, Y))
-    if Y.shape[1] > FULL_OUTPUTS:
-        Y = Y @ generator(seed, COMBINATIONS).choice([-1.0, 1.0], (Y.shape[1], FULL_OUTPUTS))
+    Z, Y = fitted_rows(Z, Y, seed, FIT_ROWS, FIT_OUTPUTS)
     least = np.inf
     for _ in range(FULL_ROUNDS):
-        Q = np.ascontiguousarray(Z @ M)
-        distances = np.sqrt(Gaussian().distances(Q, Q))
-        h = half_median(distances)
-        K = Laplacian(h).from_distances(distances.copy())
-        a, errors = ridge_fit(K, Y)
-        error = float(np.mean(errors**2))
+        G, L = fit_gradients(np.ascontiguousarray(Z @ M), Y)
+        error = float(np.mean(left_out_errors(L, Y) ** 2))
         if error < least:
             least, best = error, M
-        G = gradient_products(Q, np.divide(K, h * distances, out=0.0 * K, where=distances > 0.0), a)
         values, vectors = np.linalg.eigh(M @ G @ M)
         roots = np.sqrt(np.maximum(values, 0.0))
         if not roots.max() > 0.0:
@@ -292,31 +320,6 @@ def column_scale(X: Array, Y: Array, seed: int) -> ColumnScale:
         return plain
     errors = [full_metric(scale.transform(X[: len(Y)]), Y, seed)[1] for scale in (plain, other)]
     return other if GAIN * errors[1] < errors[0] else plain
-
-
-def ridge_fit(K: Array, Y: Array) -> tuple[Array, Array]:
-    """Return a = (K + alpha I)^-1 Y and the errors of rows that are left out of the fit.
-
-    K is (n, n), all others (n, outputs). The error of row i is a_i / ((K + alpha I)^-1)_ii.
-    """
-    L = cholesky(K + FULL_ALPHA * np.eye(len(K)), "metric")
-    inverse = solve_lower(L, np.eye(len(K)))
-    a = inverse.T @ (inverse @ Y)
-    return a, a / np.einsum("ij,ij->j", inverse, inverse)[:, None]
-
-
-def gradient_products(Q: Array, W: Array, a: Array) -> Array:
-    """Return sum_t g_t g_t' (columns, columns) over rows and outputs, g_t the gradient at row t.
-
-    f(q) = sum_i a_i exp(-|q - q_i| / h) has g_t = sum_i a_i W_ti (q_i - q_t), with
-    W_ti = exp(-|q_t - q_i| / h) / (h |q_t - q_i|) and W_tt = 0. Q is (n, columns), a (n, outputs).
-    """
-    G = np.zeros((Q.shape[1], Q.shape[1]))
-    for own in a.T:
-        V = W * own
-        g = V @ Q - V.sum(axis=1)[:, None] * Q
-        G += g.T @ g
-    return G
 
 
 # -- distances --------------------------------------------------------------------------------

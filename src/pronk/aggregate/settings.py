@@ -117,7 +117,7 @@ def make_views(
             unit = typical_distance(Gaussian(), read @ weights)
             views.append(View(number, Gaussian(), weights, unit))
             continue
-        weights = relevance(read, past.informative(Y), typical_distance(Gaussian(), read))
+        weights = relevance(read, past.informative(Y), seed)
         unit = typical_distance(Laplacian(), read * weights)
         views.append(View(number, Laplacian(), weights, unit))
     return views

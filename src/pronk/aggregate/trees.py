@@ -41,7 +41,7 @@ them.
 **The trees.** Six long ones in two metrics, and a window tree of at most 32 leaves, which always
 keeps the newest rows and so follows drift. When the memory is full, the long tree with the largest
 discounted loss is dropped; the last one keeps the newest halves. The metrics are the learned one
-and a mild form of it (`relevance.local_metrics`).
+and a mild form of it (`representation.local_metrics`).
 
 **Exactness.** What is held, where a leaf splits and which tree is dropped depends on rows and
 targets alone, never on g, which is the same for all cuts of a stream into calls only up to
