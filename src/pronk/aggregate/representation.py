@@ -58,18 +58,17 @@ def fitted_rows(Z: Array, Y: Array, seed: int, rows: int, outputs: int) -> tuple
     return Z, np.ascontiguousarray(Y)
 
 
-def fit_gradients(Q: Array, Y: Array) -> tuple[Array, Array]:
+def fit_gradients(Q: Array, Y: Array) -> tuple[list[Array], Array]:
     """Fit Y (n, outputs) on rows Q (n, columns).
 
-    Return the sum of g g' over rows and outputs, (columns, columns), g the gradients of the fit,
-    and the factor L of K + alpha I.
+    Return the gradients (n, columns) of the fit of each output, and the factor L of K + alpha I.
     """
     distances = np.sqrt(Gaussian().distances(Q, Q))
     h = half_median(distances)
     K = Laplacian(h).from_distances(distances.copy())
     L = cholesky(K + FIT_ALPHA * np.eye(len(K)), "metric")
     W = np.divide(K, h * distances, out=np.zeros_like(K), where=distances > 0.0)
-    return gradient_products(Q, W, fitted(L, Y)), L
+    return gradients(Q, W, fitted(L, Y)), L
 
 
 def fitted(L: Array, Y: Array) -> Array:
@@ -86,18 +85,14 @@ def left_out_errors(L: Array, Y: Array) -> Array:
     return np.asarray(fitted(L, Y) / np.einsum("ij,ij->j", inverse, inverse)[:, None])
 
 
-def gradient_products(Q: Array, W: Array, a: Array) -> Array:
-    """Return sum_t g_t g_t' (columns, columns) over rows and outputs, g_t the gradient at row t.
+def gradients(Q: Array, W: Array, a: Array) -> list[Array]:
+    """Return the gradients g_t at all rows, (n, columns), of the fit of each output.
 
     f(q) = sum_i a_i exp(-|q - q_i| / h) has g_t = sum_i a_i W_ti (q_i - q_t), with
     W_ti = exp(-|q_t - q_i| / h) / (h |q_t - q_i|) and W_tt = 0. Q is (n, columns), a (n, outputs).
     """
-    G = np.zeros((Q.shape[1], Q.shape[1]))
-    for own in a.T:
-        V = W * own
-        g = V @ Q - V.sum(axis=1)[:, None] * Q
-        G += g.T @ g
-    return G
+    parts = [W * own for own in a.T]
+    return [V @ Q - V.sum(axis=1)[:, None] * Q for V in parts]
 
 
 # -- relevance --------------------------------------------------------------------------------
@@ -119,8 +114,9 @@ def relevance(Z: Array, Y: Array, seed: int) -> Array:
         return weights
     Z, Y = fitted_rows(Z[-LAST_ROWS:], Y[-LAST_ROWS:], seed, FIT_ROWS, FIT_OUTPUTS)
     for _ in range(ROUNDS):
-        G, _ = fit_gradients(np.ascontiguousarray(Z * weights), Y)
-        slopes = np.sqrt(np.diagonal(G)) * weights  # along the columns as they are
+        own, _ = fit_gradients(np.ascontiguousarray(Z * weights), Y)
+        squares = sum((g * g).sum(axis=0) for g in own)
+        slopes = np.sqrt(squares) * weights  # along the columns as they are
         if not slopes.max() > 0.0:
             return np.ones(Z.shape[1])
         weights = np.maximum(slopes / slopes.max(), SMALLEST)
@@ -211,8 +207,8 @@ def in_half_medians(metrics: Array, Z: Array) -> Array:
 
 # -- directions that matter ---------------------------------------------------------------------
 
-#: Rounds of the full metric, and most directions that are kept.
-FULL_ROUNDS, DIRECTIONS = 3, 24
+#: Rounds of the full metric, most columns that it reads, and most directions that are kept.
+FULL_ROUNDS, FULL_COLUMNS, DIRECTIONS = 3, 256, 24
 
 
 def directions(Z: Array, Y: Array, seed: int) -> Array:
@@ -221,32 +217,41 @@ def directions(Z: Array, Y: Array, seed: int) -> Array:
     Z (n, columns) are first rows, Y (n, outputs) their targets. The fit is kernel ridge regression
     in exp(-|M (x - z)| / h), h half the median distance. With its gradients g_t at the rows,
     M <- root of the mean of g g', for some rounds; the M with the least leave-one-out error is
-    kept, the identity included, and of it the directions with the largest eigenvalues.
+    kept, the identity included, and of it the directions with the largest eigenvalues. M is 0 for
+    columns that are constant so far and, of many, for the least relevant ones.
     """
-    best = full_metric(Z, Y, seed)[0]
-    values, vectors = np.linalg.eigh(best)
+    columns, M, _ = full_metric(Z, Y, seed)
+    values, vectors = np.linalg.eigh(M)
     order = np.argsort(values)[::-1][:DIRECTIONS]
-    return np.ascontiguousarray(vectors[:, order] * values[order])
+    weights = np.zeros((Z.shape[1], len(order)))
+    weights[columns] = vectors[:, order] * values[order]
+    return weights
 
 
-def full_metric(Z: Array, Y: Array, seed: int) -> tuple[Array, float]:
-    """Return the matrix M (columns, columns) of `directions`, and its leave-one-out error."""
-    M = best = np.eye(Z.shape[1])
-    if not Y.shape[1]:
-        return best, 0.0
+def full_metric(Z: Array, Y: Array, seed: int) -> tuple[NDArray[np.intp], Array, float]:
+    """Return the columns that are read, their M of `directions`, and its leave-one-out error."""
+    columns = np.flatnonzero(Z.var(axis=0) > 0.0)
+    if not Y.shape[1] or not len(columns):
+        columns = np.arange(Z.shape[1])
+        return columns, np.eye(len(columns)), 0.0
+    if len(columns) > FULL_COLUMNS:
+        order = np.argsort(-relevance(Z, Y, seed)[columns], kind="stable")
+        columns = np.sort(columns[order[:FULL_COLUMNS]])
+    Z, M = Z[:, columns], np.eye(len(columns))
+    best = M
     Z, Y = fitted_rows(Z, Y, seed, FIT_ROWS, FIT_OUTPUTS)
     least = np.inf
     for _ in range(FULL_ROUNDS):
-        G, L = fit_gradients(np.ascontiguousarray(Z @ M), Y)
+        own, L = fit_gradients(np.ascontiguousarray(Z @ M), Y)
         error = float(np.mean(left_out_errors(L, Y) ** 2))
         if error < least:
             least, best = error, M
-        values, vectors = np.linalg.eigh(M @ G @ M)
+        values, vectors = np.linalg.eigh(M @ sum(g.T @ g for g in own) @ M)
         roots = np.sqrt(np.maximum(values, 0.0))
         if not roots.max() > 0.0:
             break
         M = (vectors * (roots / roots.max())) @ vectors.T
-    return best, least
+    return columns, best, least
 
 
 # -- the scale of the columns ---------------------------------------------------------------------
@@ -318,7 +323,7 @@ def column_scale(X: Array, Y: Array, seed: int) -> ColumnScale:
     other = ColumnScale(X, compressed=True)
     if not other.compresses:
         return plain
-    errors = [full_metric(scale.transform(X[: len(Y)]), Y, seed)[1] for scale in (plain, other)]
+    errors = [full_metric(scale.transform(X[: len(Y)]), Y, seed)[2] for scale in (plain, other)]
     return other if GAIN * errors[1] < errors[0] else plain
 
 
