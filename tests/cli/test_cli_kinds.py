@@ -74,14 +74,6 @@ def test_files_that_the_shell_has_listed_are_one_input(capsys, tmp_path):
     assert code == 2 and "gone.csv" in err
 
 
-def test_a_word_for_missing_that_is_nowhere_is_said(capsys, tmp_path):
-    file = tmp_path / "a.csv"
-    kinds.as_csv(kinds.table(100).assign(size=[-999.0, 1.0] * 50), file)
-    options = ["-t", "y", "-a", "fogd", "--na=-999", "--na", "?"]
-    code, _, err = pronk_run(capsys, "run", file, *options)
-    assert code == 0 and "--na '?' matches no value of the input" in err and "999" not in err
-
-
 def test_a_column_that_starts_empty_may_be_text(capsys, tmp_path):
     file = tmp_path / "a.csv"
     frame = kinds.table(40000).assign(

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import pickle
 
 import numpy as np
 import pytest
@@ -204,7 +203,7 @@ def test_only_csv_files_have_no_header(tmp_path):
         FileStream(tmp_path / "d.ndjson", "y", header=False)
 
 
-# -- places in the middle of a file ---------------------------------------------------------------
+# -- reading from the middle of a file -------------------------------------------------------------
 
 
 def tricky(rows, header="a,b,y", ends="\n"):
@@ -220,7 +219,7 @@ def tricky(rows, header="a,b,y", ends="\n"):
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("header", ["a,b,y", ""])
 def test_reading_begins_at_any_row(tmp_path, monkeypatch, ends, header):
-    """The same rows as from the start, also in another process, and nothing before is parsed."""
+    """The same rows as from the start."""
     monkeypatch.setattr("pronk.data.source._TEXT_BYTES", 300)
     monkeypatch.setattr("pronk.data.source._LINES", 1)
     path = tmp_path / "t.csv"
@@ -230,11 +229,8 @@ def test_reading_begins_at_any_row(tmp_path, monkeypatch, ends, header):
     expected = np.concatenate([y for _, y in stream])
     assert expected.tolist() == list(range(400))
     for row in (0, 1, 57, 200, 399, 400, 1000):
-        twin = pickle.loads(pickle.dumps(stream.at(row)))
-        assert twin._source.before(row).rows > min(row, 400) - 60
-        found = [y for _, y, *_ in twin.blocks(row)]
+        found = [y for _, y, *_ in stream.blocks(row)]
         assert np.concatenate([*found, np.empty(0)]).tolist() == expected[row:].tolist()
-    assert stream._source.count == 400
 
 
 def test_a_bad_row_is_named_by_its_place_also_from_the_middle(tmp_path, monkeypatch):
@@ -245,24 +241,13 @@ def test_a_bad_row_is_named_by_its_place_also_from_the_middle(tmp_path, monkeypa
     messages = []
     for row in (0, 200):
         with pytest.raises(StreamError) as caught:
-            list(FileStream(tmp_path / "t.csv", "y", strict=True, drop=["b"]).at(row).blocks(row))
+            list(FileStream(tmp_path / "t.csv", "y", strict=True, drop=["b"]).blocks(row))
         messages.append(str(caught.value))
     assert messages[0] == messages[1] and f"line {len(lines)}" in messages[0]
     (tmp_path / "t.csv").write_text("\n".join(lines[:-1]) + "\n")
     for row in (0, 200):
         with pytest.raises(StreamError, match="at row 300 "):
-            list(FileStream(tmp_path / "t.csv", "y", strict=True, drop=["b"]).at(row).blocks(row))
-
-
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv"])
-def test_text_that_has_no_places_is_read_from_the_start(tmp_path, name):
-    data = tricky(50).encode()
-    if name == "t.csv":
-        (tmp_path / name).write_bytes(data.decode().encode("utf-16"))
-    else:
-        (tmp_path / name).write_bytes(gzip.compress(data))
-    twin = FileStream(tmp_path / name, "y", drop=["b"]).at(30)
-    assert np.concatenate([y for _, y, *_ in twin.blocks(30)]).tolist() == list(range(30, 50))
+            list(FileStream(tmp_path / "t.csv", "y", strict=True, drop=["b"]).blocks(row))
 
 
 def test_several_files_begin_at_any_row(tmp_path, monkeypatch):
@@ -272,8 +257,5 @@ def test_several_files_begin_at_any_row(tmp_path, monkeypatch):
         (tmp_path / f"{i}.csv").write_text("\n".join(["a,y", *lines]))
     stream = FileStream(tmp_path, "y", rows=25)
     for row in (0, 89, 90, 200, 359, 360, 500):
-        twin = pickle.loads(pickle.dumps(stream.at(row)))
-        for skip in (row, row + 17):
-            found = [y for _, y, *_ in twin.blocks(skip)]
-            expected = list(range(360))[skip:]
-            assert np.concatenate([*found, np.empty(0)]).tolist() == expected
+        found = [y for _, y, *_ in stream.blocks(row)]
+        assert np.concatenate([*found, np.empty(0)]).tolist() == list(range(360))[row:]

@@ -196,4 +196,4 @@ def missing_value_error(error: StreamError, path: Path) -> StreamError:
     if error.hint != FILL_IN:
         return error
     what = f"{str(path)!r} has learned without missing values, so it cannot fill it in"
-    return error.changed(hint=(what,))
+    return error.changed(hint=what)

@@ -181,8 +181,6 @@ def note_columns(run: RunLoop, console: Console) -> None:
             advice = f"; if it is an identifier or free text, ignore it with {give}"
         for text in notes([one]):
             screen.note(f"{text}{advice if 'slots' in text else ''}", console)
-    for word in run.stream.unmatched():
-        screen.note(f"{option('na', word)} matches no value of the input", console)
     for why, found in run.stream.left_out.items():
         many = f"{found['rows']:,} rows were" if found["rows"] > 1 else "1 row was"
         screen.note(

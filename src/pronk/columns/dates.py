@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pronk.columns.spelling import by_word
 from pronk.core.arrays import Array
 
 TIME, DATE, CLOCK = "time", "date", "clock"
@@ -101,16 +102,10 @@ def read(words: pa.Array, kind: str, order: str = ISO) -> Array:
 
     ``order`` is one of `ORDERS`.
     """
-    if pa.types.is_dictionary(words.type):
-        distinct = words.dictionary.to_pylist()
-        known = [np.nan if word is None else read_one(word, kind, order) for word in distinct]
-        return np.array([*known, np.nan])[
-            words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        ]
-    if kind != CLOCK:
+    if kind != CLOCK and not pa.types.is_dictionary(words.type):
         with suppress(pa.ArrowInvalid):  # fast, if all values have the usual spelling
             return _seconds(words.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(_GAP))
-    return read(words.dictionary_encode(), kind, order)
+    return by_word(words, lambda word: read_one(word, kind, order), np.nan)
 
 
 def read_one(word: str, kind: str, order: str = ISO) -> float:

@@ -12,7 +12,7 @@ In an array of numbers a category is its code and a time its seconds, as `FileSt
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,19 +131,22 @@ def layout_of(
 ) -> Layout:
     """Return the layout of the first rows; "auto": text that is not dates is categories."""
     table = as_table(X)
+    fields = [] if table is None else list(table.schema)
+    names = tuple(table.column_names) if table is not None and has_names(X) else None
+    kinds = [kind_of(field.type) for field in fields]
     if table is None:
         kinds = [NUMBER] * as_array(X).shape[1]
-        names = None
-    else:
-        names = tuple(table.column_names) if has_names(X) else None
-        kinds = [kind_of(field.type) for field in table.schema]
     automatic = isinstance(categorical, str) and categorical == "auto"
     chosen = () if automatic else _several(categorical)
     places = {_place(one, names, len(kinds)) for one in chosen}
-    if table is not None:
-        _warn_of_empty(table, places)
     orders = [ISO] * len(kinds)
-    for j, field in enumerate(table.schema if table is not None else ()):
+    for j, field in enumerate(fields):
+        if pa.types.is_null(field.type) and j not in places:
+            warnings.warn(
+                f"X column {field.name!r} has no value in the first rows and is treated as "
+                "numbers; if it holds categories, name it in categorical",
+                stacklevel=2,
+            )
         if table is not None and j not in places and is_text(field.type):
             first = present(table.column(j)).slice(0, 1).cast(pa.string()).combine_chunks()
             found = decide(first, dates)
@@ -155,17 +158,6 @@ def layout_of(
     for place in places:
         kinds[place] = CATEGORY
     return Layout(names, tuple(kinds), tuple(orders))
-
-
-def _warn_of_empty(table: pa.Table, categories: Collection[int]) -> None:
-    """Warn if a column has no value in the first rows, and so no type."""
-    for j, field in enumerate(table.schema):
-        if pa.types.is_null(field.type) and j not in categories:
-            warnings.warn(
-                f"X column {field.name!r} has no value in the first rows and is treated as "
-                "numbers; if it holds categories, name it in categorical",
-                stacklevel=2,
-            )
 
 
 def _several(categorical: Any) -> Sequence[str | int]:

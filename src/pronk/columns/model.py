@@ -113,23 +113,23 @@ class Columns:
 
     def with_numbers(self, rows: Array) -> Self:
         """Return the columns after rows that are `unchanged` and have no gaps; see `learned`."""
-        twin, own = object.__new__(type(self)), self.preparation
+        own = self.preparation
         preparation = object.__new__(type(own))
         preparation.__dict__ = {**own.__dict__, "means": own.means and own.means.plus(rows)}
-        twin.__dict__ = {**self.__dict__, "preparation": preparation}
-        return twin
+        return self._with(preparation)
 
     def learned(self, rows: Array, weights: Array | None = None) -> tuple[Self, Array]:
         """Return the columns after these rows, and the rows as the learner gets them.
 
         Rows of weight 0 are transformed and not learned.
         """
-        after = self._copy()
-        return after, prepare(after.preparation, rows, weights)
+        preparation = copy.copy(self.preparation)
+        learned = prepare(preparation, rows, weights)
+        return self._with(preparation), learned
 
-    def _copy(self) -> Self:
+    def _with(self, preparation: Preparation) -> Self:
         twin = object.__new__(type(self))
-        twin.__dict__ = {**self.__dict__, "preparation": copy.copy(self.preparation)}
+        twin.__dict__ = {**self.__dict__, "preparation": preparation}
         return twin
 
     def _check_times(self, rows: Array) -> None:
@@ -164,14 +164,14 @@ class Columns:
 
     def names_out(self) -> list[str]:
         """Return the names of the learner's columns."""
-        return self.preparation.names(self.names)
+        return [f"{self.names[j]}{part}" for j, part in self.preparation.origins()]
 
     def with_names(self, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return a learner's ``changes_`` with the names of the columns that changed.
 
         Where several of the learner's columns come from one, that is named once.
         """
-        owners = range(self.width) if self.unchanged else self.preparation.owners()
+        owners = range(self.width) if self.unchanged else [j for j, _ in self.preparation.origins()]
         found = []
         for change in changes:
             own: dict[str, dict[str, Any]] = {}
@@ -224,11 +224,11 @@ class Columns:
     def merged(self, other: Columns) -> Columns:
         """Return the columns of a learner of the rows of two; see `why_not_merged`."""
         first = self if self.layout.names is not None else other
-        after, own = first._copy(), (self.preparation.means, other.preparation.means)
+        after, own = copy.copy(first.preparation), (self.preparation.means, other.preparation.means)
         sums = [one.sums for one in own if one is not None and one.sums is not None]
-        if after.preparation.means is not None and sums:
-            after.preparation.means.sums = np.sum(sums, axis=0)
-        return after
+        if after.means is not None and sums:
+            after.means.sums = np.sum(sums, axis=0)
+        return first._with(after)
 
     def to_state(self) -> dict[str, Any]:
         layout = self.layout

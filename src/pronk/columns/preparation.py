@@ -214,17 +214,6 @@ class Times:
             circles[np.repeat(gaps, 2, axis=1)] = 0.0
         return since[:, self.dated], circles
 
-    def names(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the names of the days and of the circles."""
-        days = [f"{names[j]}#days" for j in self.dated]
-        circles = [
-            f"{name}#{hand}-{part}"
-            for name, kind in zip(names, self.kinds, strict=True)
-            for hand in _hands(kind)
-            for part in ("sin", "cos")
-        ]
-        return days, circles
-
 
 def _hands(kind: str) -> tuple[str, ...]:
     """Return the periods of the circles for a kind of time: clock hands."""
@@ -308,25 +297,18 @@ class Preparation:
         numbers = X if len(self.numbers) == X.shape[1] else X[:, self.numbers]
         return numbers if times is None else np.hstack([numbers, times[0]])
 
-    def names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the learner's columns, from those of the rows."""
-        days, circles = (
-            ([], []) if self.times is None else self.times.names([names[j] for j in self.timed])
-        )
-        slots = [
-            f"{names[j]}#{slot}"
-            for j, encoder in zip(self.categorical, self.encoders, strict=True)
-            for slot in range(encoder.slots)
-        ]
-        return [names[j] for j in self.numbers] + days + slots + circles
-
-    def owners(self) -> list[int]:
-        """Return the place of the column that each of the learner's columns comes from."""
-        days = [] if self.times is None else [self.timed[j] for j in self.times.dated]
+    def origins(self) -> list[tuple[int, str]]:
+        """Return the column that each of the learner's comes from, and what follows its name."""
+        days = [] if self.times is None else [(self.timed[j], "#days") for j in self.times.dated]
         pairs = zip(self.categorical, self.encoders, strict=True)
-        slots = [j for j, encoder in pairs for _ in range(encoder.slots)]
-        circles = [j for j in self.timed for _ in range(2 * len(_hands(self.kinds[j])))]
-        return self.numbers + days + slots + circles
+        slots = [(j, f"#{slot}") for j, encoder in pairs for slot in range(encoder.slots)]
+        circles = [
+            (j, f"#{hand}-{part}")
+            for j in self.timed
+            for hand in _hands(self.kinds[j])
+            for part in ("sin", "cos")
+        ]
+        return [(j, "") for j in self.numbers] + days + slots + circles
 
     def __copy__(self) -> Self:
         """Copy each part; parts replace their arrays and never write into them."""

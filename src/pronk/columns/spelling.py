@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 _CURRENCY = r"(?:[$€£¥₹₩]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)"
 _UNIT = rf"(?:\s*(?:{_CURRENCY}|%))?"
@@ -91,22 +93,40 @@ def is_total(word: Any) -> bool:
     return isinstance(word, str) and word.strip().rstrip(":").lower() in _TOTALS
 
 
-def numbers_in_text(words: pa.Array, decimal: str = ".") -> tuple[pa.Array, pa.Array]:
-    """Return the numbers that words spell, null for others; and which words spell none."""
+def read_each(
+    words: pa.Array, read: Callable[[str], Any], type_: pa.DataType
+) -> tuple[pa.Array, pa.Array]:
+    """Return what a function reads in each word, null for others; and which words those are.
+
+    The function raises ValueError for a word that it cannot read.
+    """
     if isinstance(words, pa.ChunkedArray):
         words = words.combine_chunks()
     if not pa.types.is_dictionary(words.type):
         words = words.dictionary_encode()
-    values: list[float | None] = []
+    values: list[Any] = []
     for word in words.dictionary.to_pylist():
         try:
-            values.append(loosely(word, decimal))
-        except (ValueError, AttributeError):
+            values.append(None if word is None else read(word))
+        except ValueError:
             values.append(None)
-    known = pa.array(values, pa.float64())
-    found = known.take(words.indices)
+    found = pa.array(values, type_).take(words.indices)
     unread = pa.array([value is None for value in values], pa.bool_()).take(words.indices)
     return found, unread.fill_null(False)
+
+
+def by_word(words: pa.Array, read: Callable[[str], Any], missing: Any) -> NDArray[Any]:
+    """Return what a function makes of each word, and a value for missing ones."""
+    if not pa.types.is_dictionary(words.type):
+        words = words.dictionary_encode()
+    distinct = words.dictionary.cast(pa.string()).to_pylist()
+    known = [missing if word is None else read(word) for word in distinct]
+    return np.array([*known, missing])[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+
+
+def numbers_in_text(words: pa.Array, decimal: str = ".") -> tuple[pa.Array, pa.Array]:
+    """Return the numbers that words spell, null for others; and which words spell none."""
+    return read_each(words, lambda word: loosely(word, decimal), pa.float64())
 
 
 def mostly_numbers(words: pa.Array, decimal: str, share: float) -> bool:

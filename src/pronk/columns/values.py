@@ -42,7 +42,7 @@ import pyarrow.compute as compute
 from numpy.typing import NDArray
 
 from pronk.columns.dates import CLOCK, DATE, ISO, TIME, read, read_one
-from pronk.columns.spelling import loosely, number_of, numbers_in_text
+from pronk.columns.spelling import by_word, loosely, number_of, numbers_in_text
 from pronk.core.arrays import Array
 from pronk.core.checks import no_label
 
@@ -52,22 +52,8 @@ KINDS = (NUMBER, BOOLEAN, CATEGORY, TIME, DATE, CLOCK)
 NUMERIC = (NUMBER, BOOLEAN)
 #: Text that means missing: the words that Arrow and pandas read as missing in CSV files.
 MISSING_WORDS = frozenset(
-    {
-        "",
-        "NA",
-        "N/A",
-        "n/a",
-        "#NA",
-        "#N/A",
-        "#N/A N/A",
-        "NULL",
-        "null",
-        "NaN",
-        "nan",
-        "-NaN",
-        "-nan",
-    }
-    | {"1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
+    {"", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NULL", "null"}
+    | {"NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 )
 #: The spelling of categories that are the words true or false.
 _TRUTHS = {"true": "true", "True": "true", "TRUE": "true"}
@@ -118,12 +104,11 @@ def as_numbers(values: pa.Array, kind: str, order: str = ISO) -> Array:
 
 def truths(values: pa.Array) -> Array:
     """Convert true and false to 1 and 0; raise ArrowInvalid for other values."""
-    if is_text(values.type):
-        words = [None if is_missing_word(word) else word for word in values.to_pylist()]
-        if any(word is not None and word not in _BOOLEANS for word in words):
-            raise pa.ArrowInvalid("not true or false")
-        values = pa.array([None if word is None else _BOOLEANS[word] for word in words], pa.bool_())
-    found = numbers(values)
+
+    def truth(word: str) -> float:
+        return math.nan if word in MISSING_WORDS else _BOOLEANS.get(word, math.inf)
+
+    found = by_word(values, truth, math.nan) if is_text(values.type) else numbers(values)
     if not (np.isnan(found) | (found == 0.0) | (found == 1.0)).all():
         raise pa.ArrowInvalid("not true or false")
     return found
@@ -146,11 +131,7 @@ def seconds(values: pa.Array) -> Array:
 
 def codes(values: pa.Array) -> Array:
     """Convert categories to their codes (`code`); missing values are NaN."""
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    words = values.dictionary.cast(pa.string()).to_pylist()
-    distinct = [np.nan, *(np.nan if is_missing_word(word) else code(word) for word in words)]
-    return np.array(distinct)[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+    return by_word(values, lambda word: np.nan if word in MISSING_WORDS else code(word), np.nan)
 
 
 def numbers(values: pa.Array) -> Array:
@@ -172,10 +153,7 @@ def labels(values: pa.Array) -> NDArray[Any]:
 def _filled(values: pa.Array) -> NDArray[Any]:
     """Return labels, with some value of the same type for a missing one."""
     if is_text(values.type):
-        if not pa.types.is_dictionary(values.type):
-            values = values.dictionary_encode()
-        words = np.array(["", *values.dictionary.to_pylist()], dtype=np.str_)
-        return words[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+        return by_word(values, str, "")
     if pa.types.is_boolean(values.type):
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
     if pa.types.is_integer(values.type):
@@ -383,7 +361,7 @@ def in_words(kind: pa.DataType) -> str:
 # None for everything else: the row then goes through a table, which also names what is wrong.
 
 _NUMBERS = (float, int, bool, np.float64, np.int64, np.bool_)
-_FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
+_EPOCH = datetime.datetime(1970, 1, 1)
 _DAY = 86400.0
 
 
@@ -440,32 +418,18 @@ def _cell(value: Any, kind: str, order: str) -> float | None:
 
 
 def _seconds_of(value: Any, kind: str, order: str) -> float | None:
+    """Return the seconds of a moment, a day or a time of day without a time zone."""
     if type(value) is str:
         return read_one(value, kind, order)
     if type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53):
         return float(value)
-    if kind == CLOCK:
-        plain = type(value) is datetime.time and value.tzinfo is None
-        return _seconds(0, value) if plain else None
-    if type(value) is datetime.date:
-        return (value.toordinal() - _FIRST_DAY) * _DAY
-    if isinstance(value, datetime.datetime) and value.tzinfo is None:
-        return _moment(value)
-    return None
-
-
-def _moment(value: Any) -> float | None:
-    """Return the seconds since 1970 of a datetime or a pandas Timestamp; None: needs a table."""
-    if hasattr(value, "unit"):
-        try:
-            nanoseconds = value.value
-        except OverflowError:  # before 1677 or after 2262
-            return None
-        return float(nanoseconds // 1000) / 1e6 if nanoseconds >= 0 else None
-    return _seconds(value.toordinal() - _FIRST_DAY, value)
-
-
-def _seconds(days: int, value: Any) -> float:
-    """Return the seconds of whole days and a time of day."""
-    second = ((days * 24 + value.hour) * 60 + value.minute) * 60 + value.second
-    return float(int(second) * 10**6 + value.microsecond) / 1e6
+    if kind == CLOCK and type(value) is datetime.time:
+        value = datetime.datetime.combine(_EPOCH, value)
+    elif kind == CLOCK:
+        return None
+    elif type(value) is datetime.date:
+        value = datetime.datetime.combine(value, datetime.time())
+    exact = isinstance(value, datetime.datetime) and not getattr(value, "nanosecond", False)
+    if not exact or value.tzinfo is not None:
+        return None
+    return float((value - _EPOCH) // datetime.timedelta(microseconds=1)) / 1e6

@@ -2,70 +2,37 @@
 
 A quoted value may contain line breaks. A quote opens a quoted value only at the start of the value,
 and must then be closed; anywhere else it is an ordinary character, as in Arrow's parser.
-
-Workers of a cluster begin at a row in the middle of a file. `CSVSource.at` finds the byte where a
-row begins by one scan of the file, piece by piece and only as far as needed, which splits rows as
-the parser does and converts no values.
 """
 
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from pronk.columns.spelling import is_total, mostly_numbers, numbers_in_text
+from pronk.columns.spelling import is_total, mostly_numbers, read_each
 from pronk.columns.values import (
     MISSING_WORDS,
     spelled_numbers,
     without_numbers,
     word_reader,
 )
-from pronk.data.errors import Argument, StreamError, other_delimiter
-from pronk.data.source import BAD, NOT_DATA, Text, TextFile, TextSource, not_text, without
+from pronk.data.errors import StreamError, argument, other_delimiter
+from pronk.data.source import BAD, NOT_DATA, Text, TextFile, TextSource, count, not_text, own_types
 
 #: More than this share of the words of a column must spell numbers for numbers; less if rows that
 #: are not rows of numbers are left out.
 _MOSTLY, _HALF = 0.9, 0.5
 
 
-def _skipped(row: Any) -> str:
-    """Return what Arrow does with a row that has too few or too many values."""
-    return "skip"
-
-
-def _spellings(word: str) -> bytes:
-    """Return a pattern of a word that means missing; a number has several spellings."""
-    try:
-        number = float(word)
-    except ValueError:
-        return re.escape(word.encode())
-    other = rb"%s(?:\.0*)?" % str(int(number)).encode() if number.is_integer() else b""
-    return rb"(?:%s)" % b"|".join(filter(None, (re.escape(word.encode()), other)))
-
-
 def _as_text(field: pa.Field) -> pa.Field:
     """Return a field of text for one that Arrow reads as bytes: it raises where it is used."""
     return field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
-
-
-class Place(NamedTuple):
-    """Where a row begins: the number of rows, bytes and lines of the file before it."""
-
-    rows: int
-    bytes: int
-    lines: int
-
-
-_START = Place(0, 0, 0)
 
 
 class CSVSource(TextSource):
@@ -95,35 +62,23 @@ class CSVSource(TextSource):
         self._exact: set[str] = set()
         if delimiter == decimal:
             raise StreamError(
-                *(Argument("decimal"), " and ", Argument("delimiter")),
-                f" are both {decimal!r}; values must be separated by something else",
+                f"{argument('decimal')} and {argument('delimiter')} are both {decimal!r}; values "
+                "must be separated by something else"
             )
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise StreamError(
-                Argument("delimiter"),
-                f" must be one ASCII character, not a quote; got {delimiter!r}",
+                f"{argument('delimiter')} must be one ASCII character, not a quote; got "
+                f"{delimiter!r}"
             )
-        skips = _skipped if lenient or loose else None
-        self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
-        self._parse_some = arrow_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skips)
+        self._delimiter = delimiter
         self._decimal = decimal
         self._missing = [*sorted(MISSING_WORDS), *na]
         #: Numbers that mean missing, however they are spelled: -999 also as -999.0.
         self._missing_numbers = spelled_numbers(na, decimal)
-        between = re.escape(delimiter.encode())
-        self._unmatched = {
-            word: re.compile(
-                rb'(?:^|[%s"\n])%s(?:[%s"\r\n]|$)' % (between, _spellings(word), between)
-            )
-            for word in na
-        }
         self._grammar = _Grammar(delimiter)
         self._header = header
         self._names: list[str] = []
         self._lines = 0  # of the file, before the current piece
-        self._places = [_START]  # known so far
-        self.count: int | None = None  # rows of the file, if known
-        self._byte = 0  # where the current piece ends
 
     def schema(self) -> pa.Schema:
         for piece in self._pieces():
@@ -138,58 +93,15 @@ class CSVSource(TextSource):
     def unread_words(self) -> dict[str, dict[str, Any]]:
         return self._unread
 
-    def unmatched(self) -> list[str]:
-        return list(self._unmatched)
-
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        self._unread = {}
-        place = self.before(skip)
-        return without(self.all(types, place), skip - place.rows)
-
-    def all(self, types: dict[str, pa.DataType], place: Place) -> Iterator[pa.RecordBatch]:
-        """Yield the batches from a place on."""
-        self._rows = place.rows
-        for piece in self._pieces(types, place):
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        self._rows, self._unread = 0, {}
+        for piece in self._pieces(types):
             yield from self._table(piece, types).to_batches()
 
-    # -- places where rows begin -----------------------------------------------------------------
-
-    def at(self, row: int) -> CSVSource:
-        """Return a source that begins at the last place before a row that can be found."""
-        unknown = self.count is None and self._places[-1].rows <= row
-        if unknown and self.file.seekable and not self._lenient:
-            self._find(row)
-        twin = copy.copy(self)
-        twin._places = [self.before(row)]
-        return twin
-
-    def _find(self, row: int) -> None:
-        """Find the places up to a row; if the file ends before it, also the number of rows."""
-        twin = copy.copy(self)  # an iteration in progress keeps its position
-        twin.file, places = copy.copy(self.file), self._places
-        rows = places[-1].rows
-        try:
-            for piece in twin._pieces(place=places[-1]):
-                self._names = twin._names
-                rows += len(self._read(piece, self._names, {self._names[0]: pa.string()}))
-                places.append(Place(rows, twin._byte, twin._lines + piece.count(b"\n")))
-                if rows > row:
-                    return
-        except (StreamError, pa.ArrowInvalid):
-            return  # reading these rows raises the error
-        self.count = rows
-
-    def before(self, row: int) -> Place:
-        """Return the last known place at or before a row."""
-        return self._places[bisect_right(self._places, row, key=lambda place: place.rows) - 1]
-
-    def _pieces(
-        self, types: dict[str, pa.DataType] | None = None, place: Place = _START
-    ) -> Iterator[bytes]:
+    def _pieces(self, types: dict[str, pa.DataType] | None = None) -> Iterator[bytes]:
         """Yield some whole rows at a time; find the names of the columns first."""
-        self._lines, self._byte, started = place.lines, place.bytes, place.bytes > 0
-        for piece in self.file.pieces(self._ending, place.bytes):
-            self._byte += len(piece)
+        self._lines, started = 0, False
+        for piece in self.file.pieces(self._ending):
             if not started:
                 start = len(piece) - len(piece.lstrip(b"\r\n"))
                 started = start < len(piece)
@@ -229,51 +141,68 @@ class CSVSource(TextSource):
 
     def _table(self, piece: bytes, types: dict[str, pa.DataType] | None) -> pa.Table:
         """Parse some rows; an error names the row, or the line of the file."""
-        for word in [word for word, found in self._unmatched.items() if found.search(piece)]:
-            del self._unmatched[word]
-        wanted = None if types is None else {n: t for n, t in types.items() if n != BAD}
+        wanted = None if types is None else own_types(types)
         try:
             table = self._read(piece, self._names, wanted)
-            if types and BAD in types:
-                table = table.append_column(BAD, pa.nulls(len(table), pa.string()))
         except pa.ArrowInvalid as error:
-            loose = self._loose and wanted is not None
-            found = self._loosely(piece, wanted or {}, BAD in (types or {})) if loose else None
-            if found is None and (wanted is None or not self._lenient):
+            found = None
+            if wanted is not None and (self._lenient or self._loose):
+                found = self._word_by_word(piece, wanted)
+            if found is None:
                 raise self._explain(error, piece) from None
-            table = self._row_by_row(piece, wanted or {}) if found is None else found
+            table = found
         self._rows += len(table)
         return self._without_numbers(table)
 
-    def _row_by_row(self, piece: bytes, types: dict[str, pa.DataType]) -> pa.Table:
-        """Read rows after Arrow refused a piece that contains a bad row.
+    def _word_by_word(self, piece: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
+        """Read rows that Arrow refused as text, and then each word.
 
-        Return the columns of ``types``; a bad row has no values there, and its reason in the column
-        BAD. This is far slower than Arrow, so only pieces with a bad row are read like this.
+        A row that is bad, or no row of data, has the reason in the column BAD; other words among
+        numbers are missing values. Return None if a row is bad and bad rows are errors.
         """
-        csv.field_size_limit(1 << 27)
-        text = io.StringIO(piece.decode("utf-8", "replace"), newline="")
-        width, delimiter = len(self._names), self._parse.delimiter
-        rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
-        reasons: list[str | None] = [
-            None if len(row) == width else f"has {len(row)} values instead of {width}: "
-            + delimiter.join(row)[:200]
-            for row in rows
-        ]  # fmt: skip
+        skipped: list[Any] = []
+
+        def skip(row: Any) -> str:
+            skipped.append(row)
+            return "skip"
+
+        piece = piece.decode("utf-8", "replace").encode() if self._lenient else piece
+        asked = dict.fromkeys(types, pa.string())
+        try:
+            words = self._read(piece, self._names, asked, parse=self._parsing(skip))
+        except pa.ArrowInvalid:
+            return None
+        why: list[str | None] = [None] * (len(words) + len(skipped))
+        for row in skipped:
+            what = f"has {row.actual_columns} values instead of {row.expected_columns}"
+            why[row.number - 1] = f"{what}: {row.text[:200]}"
+        given = np.array([reason is None for reason in why], dtype=bool)
+        words = words.take(pa.array(np.cumsum(given) - 1, mask=~given))
         columns: dict[str, Any] = {}
-        gaps = set(self._missing)
+        unread: list[tuple[str, int, str]] = []
         for name, type_ in types.items():
-            place, read = self._names.index(name), word_reader(type_, self._decimal, self._loose)
-            values: list[Any] = []
-            for i, row in enumerate(rows):
-                word = row[place] if len(row) == width else ""
-                try:
-                    values.append(None if word in gaps else read(word))
-                except ValueError:
-                    values.append(None)
-                    reasons[i] = reasons[i] or f"column {name!r} has {word[:40]!r}"
-            columns[name] = pa.array(values, type=type_)
-        return pa.table({**columns, BAD: pa.array(reasons, type=pa.string())})
+            column = words.column(name).combine_chunks()
+            columns[name], failed = read_each(
+                column, word_reader(type_, self._decimal, self._loose), type_
+            )
+            found = np.flatnonzero(failed.to_numpy(zero_copy_only=False)).tolist()
+            unread += [(name, row, column[row].as_py()) for row in found]
+        other = any(not pa.types.is_floating(types[name]) for name, *_ in unread)
+        if (skipped or other) and not self._lenient:
+            return None
+        for name, row, word in unread if self._loose else ():
+            if word == name:
+                why[row] = f"{NOT_DATA}the header is repeated"
+            elif is_total(word):
+                why[row] = f"{NOT_DATA}{word!r} is in the column {name!r} of numbers"
+        for name, row, word in unread:
+            if why[row] is not None:
+                continue
+            if self._lenient or name in self._exact:
+                why[row] = f"column {name!r} has {word[:40]!r}"
+            else:
+                count(self._unread, name, self._rows + row, word)
+        return pa.table({**columns, BAD: pa.array(why, pa.string())})
 
     def _without_numbers(self, table: pa.Table) -> pa.Table:
         """Return a table in which the numbers that mean missing are missing."""
@@ -283,43 +212,9 @@ class CSVSource(TextSource):
                 table = table.set_column(place, name, kept)
         return table
 
-    def _loosely(
-        self, piece: bytes, types: dict[str, pa.DataType], reasons: bool
-    ) -> pa.Table | None:
-        """Read rows in which a word stands among numbers; None if a row is wrong in other ways."""
-        numeric = [n for n, t in types.items() if pa.types.is_floating(t)]
-        try:
-            words = {n: pa.string() if n in numeric else t for n, t in types.items()}
-            table = self._read(piece, self._names, words)
-        except pa.ArrowInvalid:
-            return None
-        why: list[str | None] = [None] * len(table)
-        later: list[tuple[str, int, str]] = []
-        for name in numeric:
-            place = table.schema.get_field_index(name)
-            column = table.column(place).combine_chunks()
-            found, unread = numbers_in_text(column, self._decimal)
-            for row in np.flatnonzero(unread.to_numpy(zero_copy_only=False)).tolist():
-                word = column[row].as_py()
-                if word == name:
-                    why[row] = f"{NOT_DATA}the header is repeated"
-                elif is_total(word):
-                    why[row] = f"{NOT_DATA}{word!r} is in the column {name!r} of numbers"
-                later.append((name, row, word))
-            table = table.set_column(place, name, found)
-        for name, row, word in later:
-            if why[row] is not None:
-                continue
-            if self._lenient or name in self._exact:
-                why[row] = f"column {name!r} has {word[:40]!r}"
-                continue
-            first = {"rows": 0, "first": self._rows + row, "value": word}
-            self._unread.setdefault(name, first)["rows"] += 1
-        return table.append_column(BAD, pa.array(why, pa.string())) if reasons else table
-
     def _lenient_schema(self, piece: bytes) -> pa.Schema:
         """Infer types from the good rows; a column of mostly numbers is numbers."""
-        start = self._read(piece, self._names, parse=self._parse_some)
+        start = self._read(piece, self._names, parse=self._parsing(lambda row: "skip"))
         share = _HALF if self._lenient else _MOSTLY
         fields = []
         for column, field in zip(start.columns, map(_as_text, start.schema), strict=True):
@@ -345,15 +240,17 @@ class CSVSource(TextSource):
             wanted = sorted(empty - set(found))
             if not wanted:
                 break
-            words = self._read(
-                piece, self._names, dict.fromkeys(wanted, pa.string()), parse=self._parse_some
-            )
+            parse = self._parsing(lambda row: "skip")
+            words = self._read(piece, self._names, dict.fromkeys(wanted, pa.string()), parse=parse)
             for name in wanted:
                 column = words.column(name).drop_null()
                 if len(column):
                     numeric = mostly_numbers(column, self._decimal, _MOSTLY)
                     found[name] = pa.float64() if numeric else pa.string()
         return [field.with_type(found.get(field.name, field.type)) for field in fields]
+
+    def _parsing(self, skips: Callable[[Any], str] | None = None) -> arrow_csv.ParseOptions:
+        return arrow_csv.ParseOptions(delimiter=self._delimiter, invalid_row_handler=skips)
 
     def _read(
         self,
@@ -371,7 +268,7 @@ class CSVSource(TextSource):
                 column_names=names,
                 autogenerate_column_names=generate,
             ),
-            parse_options=parse or self._parse,
+            parse_options=parse or self._parsing(),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=list(types or ()),
                 column_types=types,
@@ -398,10 +295,8 @@ class CSVSource(TextSource):
         if found:
             line = self._lines + self._grammar.line_of(piece, int(found[1]))
             what = f"{found[3]} values instead of {found[2]} in line {line}"
-            hint = other_delimiter(self._names, True) or (
-                "correct the line, or leave such lines out with ",
-                Argument("skip_bad", "FILE"),
-            )
+            skip = f"correct the line, or leave such lines out with {argument('skip_bad', 'FILE')}"
+            hint = other_delimiter(self._names, True) or skip
             return StreamError(f"{self.file} has {what}", hint=hint)
         if "invalid UTF8" in text:
             return not_text(str(self.file))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pronk.columns.values import reads_as_number
-from pronk.data.errors import Argument, Message
+from pronk.data.errors import argument
 
 #: Lines of the start that are looked at.
 LINES = 100
@@ -52,9 +52,26 @@ class Dialect:
         """Return a function that begins to clean a file, or None if its text is used as it is."""
         if not (self.comments or self.returns or self.excel or self.delimiter == SPACES):
             return None
-        return lambda: _Cleaner(self)
+        return self._cleaner
 
-    def notes(self) -> list[Message]:
+    def _cleaner(self) -> Callable[[bytes], bytes]:
+        """Return a function that turns whole lines of a file into lines of plain CSV, in order."""
+        without_comments, first = _without_comments(self.header), self.excel
+
+        def clean(text: bytes) -> bytes:
+            nonlocal first
+            lines = (text.replace(b"\r", b"\n") if self.returns else text).split(b"\n")
+            if first:
+                lines, first = lines[1:], False
+            if self.comments:
+                lines = without_comments(lines)
+            if self.delimiter == SPACES:
+                lines = [b" ".join(line.split()) for line in lines]
+            return b"\n".join(lines)
+
+        return clean
+
+    def notes(self) -> list[str]:
         """Return what was found, if it is not what a CSV file usually has."""
         found: list[str] = []
         if self.delimiter != ",":
@@ -66,40 +83,27 @@ class Dialect:
             found.append("lines of comments that begin with #")
         if self.returns:
             found.append("lines that end in a carriage return")
-        return [(f"the file has {' and '.join(found)}",)] if found else []
+        return [f"the file has {' and '.join(found)}"] if found else []
 
 
-class _Cleaner:
-    """Turn whole lines of a file into lines of plain CSV."""
+def _without_comments(header: bool) -> Callable[[list[bytes]], list[bytes]]:
+    """Return a function that drops comments of lines; but with ``header`` the last at the top."""
+    top: list[bytes] | None = [] if header else None
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._top: list[bytes] | None = [] if dialect.header else None
-        self._excel = dialect.excel
-
-    def __call__(self, text: bytes) -> bytes:
-        if self._dialect.returns:
-            text = text.replace(b"\r", b"\n")
-        lines = text.split(b"\n")
-        if self._excel:
-            lines, self._excel = lines[1:], False
-        if self._dialect.comments:
-            lines = self._without_comments(lines)
-        if self._dialect.delimiter == SPACES:
-            lines = [b" ".join(line.split()) for line in lines]
-        return b"\n".join(lines)
-
-    def _without_comments(self, lines: list[bytes]) -> list[bytes]:
+    def clean(lines: list[bytes]) -> list[bytes]:
+        nonlocal top
         kept = []
         for line in lines:
             if not line.startswith(b"#"):
-                if self._top and line.strip():  # the last comment before the rows
-                    kept.append(self._top[-1].lstrip(b"# \t"))
-                    self._top = None
+                if top and line.strip():  # the last comment before the rows
+                    kept.append(top[-1].lstrip(b"# \t"))
+                    top = None
                 kept.append(line)
-            elif self._top is not None:
-                self._top = [line]
+            elif top is not None:
+                top = [line]
         return kept
+
+    return clean
 
 
 def charset_of(start: bytes) -> str | None:
@@ -188,9 +192,7 @@ def _is_header(line: str, rows: list[str], delimiter: str) -> bool:
     )
 
 
-def charset_note(charset: str) -> Message:
+def charset_note(charset: str) -> str:
     """Return the note for text whose encoding was found."""
-    return (
-        f"the text is not UTF-8 and is read as {charset}; if letters are wrong, give ",
-        Argument("charset", "NAME"),
-    )
+    give = argument("charset", "NAME")
+    return f"the text is not UTF-8 and is read as {charset}; if letters are wrong, give {give}"

@@ -1,6 +1,6 @@
 """The error of streams, and the messages that name arguments.
 
-A message is plain data: a tuple of text and `Argument`. Python reads an argument as
+A message is text in which arguments are marked (`argument`). Python reads an argument as
 ``missing='mean'``; the command line reads the same argument as its option, ``--missing mean``.
 """
 
@@ -8,30 +8,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+#: An argument in the text of a message: its name and its value, between control characters.
+_MARKED = re.compile("\x02([^\x02]*)\x03([^\x02]*)\x02")
 
 
-class Argument(NamedTuple):
-    """An argument, perhaps with a value, inside a message."""
-
-    name: str
-    value: str = ""
-
-    def in_python(self) -> str:
-        """Return the argument as Python code: ``missing='mean'``."""
-        if not self.value:
-            return self.name
-        known = self.value in ("True", "False")
-        return f"{self.name}={self.value}" if known else f"{self.name}={self.value!r}"
-
-    def as_option(self) -> str:
-        """Return the argument as an option: ``--missing mean``."""
-        return option(self.name, self.value)
-
-
-#: Text with arguments between.
-Message = tuple[str | Argument, ...]
+def argument(name: str, value: str = "") -> str:
+    """Return an argument, perhaps with a value, for the text of a message."""
+    return f"\x02{name}\x03{value}\x02"
 
 
 def option(name: str, value: object = "") -> str:
@@ -42,34 +29,33 @@ def option(name: str, value: object = "") -> str:
     return words if value == "" else f"{words} {shlex.quote(str(value))}"
 
 
-def in_python(message: Iterable[str | Argument]) -> str:
-    """Return a message as text with its arguments spelled as in Python."""
-    return "".join(part if isinstance(part, str) else part.in_python() for part in message)
+def _in_code(name: str, value: str) -> str:
+    """Return an argument as Python code: ``missing='mean'``."""
+    if not value:
+        return name
+    return f"{name}={value}" if value in ("True", "False") else f"{name}={value!r}"
 
 
-def with_options(message: Iterable[str | Argument]) -> str:
-    """Return a message as text with its arguments spelled as options of the command line."""
-    return "".join(part if isinstance(part, str) else part.as_option() for part in message)
+def in_python(message: str) -> str:
+    """Return a message with its arguments spelled as in Python."""
+    return _MARKED.sub(lambda found: _in_code(*found.groups()), message)
 
 
-def joined(messages: Iterable[Message], between: str) -> Message:
-    """Return several messages as one, with a text between them."""
-    found: list[str | Argument] = []
-    for message in messages:
-        found += [between, *message] if found else message
-    return tuple(found)
+def with_options(message: str) -> str:
+    """Return a message with its arguments spelled as options of the command line."""
+    return _MARKED.sub(lambda found: option(*found.groups()), message)
 
 
-def other_delimiter(names: Sequence[str], decimal_commas: bool = False) -> Message:
+def other_delimiter(names: Sequence[str], decimal_commas: bool = False) -> str:
     """Return a hint if the only column name of a CSV file contains another delimiter."""
     for character, spelling in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
         if len(names) == 1 and character in names[0]:
-            give: Message = (Argument("delimiter", "\\t" if character == "\t" else character),)
+            give = argument("delimiter", "\\t" if character == "\t" else character)
             if character == ";" and decimal_commas:  # this option implies the delimiter
-                decimal = Argument("decimal", ",")
-                give = (decimal, " if its numbers have decimal commas, else ", *give)
-            return (f"its columns seem to be separated by {spelling}: give ", *give)
-    return ()
+                decimal = argument("decimal", ",")
+                give = f"{decimal} if its numbers have decimal commas, else {give}"
+            return f"its columns seem to be separated by {spelling}: give {give}"
+    return ""
 
 
 class StreamError(ValueError):
@@ -77,7 +63,7 @@ class StreamError(ValueError):
 
     Parameters
     ----------
-    *message : what is wrong, text and `Argument`
+    message : what is wrong
     argument : the argument whose value is wrong
     column : the column at fault
     row : the row at fault, counted from 0 at the first row of data
@@ -86,37 +72,34 @@ class StreamError(ValueError):
 
     def __init__(
         self,
-        *message: str | Argument,
+        message: str,
+        *,
         argument: str | None = None,
         column: str | None = None,
         row: int | None = None,
-        hint: Message = (),
+        hint: str = "",
     ) -> None:
         self.message, self.hint = message, hint
         self.argument, self.column, self.row = argument, column, row
-        super().__init__(without_secret(in_python(self._parts())))
+        super().__init__(without_secret(in_python(self._text())))
 
-    def _parts(self) -> Message:
-        prefix = () if self.argument is None else (Argument(self.argument), ": ")
-        return (*prefix, *self.message, *(("; ", *self.hint) if self.hint else ()))
+    def _text(self) -> str:
+        prefix = "" if self.argument is None else f"{argument(self.argument)}: "
+        return prefix + self.message + (f"; {self.hint}" if self.hint else "")
 
     def as_options(self) -> str:
         """Return the text with arguments spelled as options of the command line."""
-        return without_secret(with_options(self._parts()))
+        return without_secret(with_options(self._text()))
 
     def changed(self, **fields: Any) -> StreamError:
         """Return a copy with other values of some fields."""
-        return StreamError(*self.message, **{**self._fields(), **fields})
+        return StreamError(self.message, **{**self._fields(), **fields})
 
     def _fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("argument", "column", "row", "hint")}
 
     def __reduce__(self) -> Any:  # workers send errors to the main process
-        return _rebuilt, (self.message, self._fields())
-
-
-def _rebuilt(message: Message, fields: dict[str, Any]) -> StreamError:
-    return StreamError(*message, **fields)
+        return partial(StreamError, **self._fields()), (self.message,)
 
 
 #: User and password of a URL. A password may hold @, and one that is not quoted as it should be a

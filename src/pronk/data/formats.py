@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 
 from pronk.columns.spelling import loosely
 from pronk.columns.values import is_missing_word
-from pronk.data.errors import Argument, StreamError
+from pronk.data.errors import StreamError, argument
 from pronk.data.source import (
     BAD,
     BATCH_ROWS,
@@ -28,6 +28,7 @@ from pronk.data.source import (
     Text,
     TextFile,
     TextSource,
+    count,
     opened,
     own_types,
     without,
@@ -146,27 +147,24 @@ class NDJSONSource(TextSource):
             if piece.strip():
                 try:
                     table = self._read(piece, schema).select(list(own))
-                except StreamError as error:
-                    found = self._loosely(piece, schema) if self._loose else None
-                    if found is None and BAD not in types:
-                        raise error from None
-                    table = self._line_by_line(piece, schema) if BAD in types else found
+                except StreamError:
+                    slowly = self._line_by_line if BAD in types else self._loosely
+                    table = slowly(piece, schema)
+                    if table is None:
+                        raise
                 self._rows += len(table)
                 yield from table.to_batches()
 
     def _loosely(self, piece: bytes, schema: pa.Schema) -> pa.Table | None:
-        """Read rows whose values are of several types; None if a line is not a JSON object."""
-        rows = []
-        for line in piece.splitlines() if _deep_row(piece) is None else [b"deep"]:
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                return None
-            if not isinstance(row, dict):
-                return None
-            rows.append(row)
+        """Read rows whose values are of several types; None if that is not wanted or possible."""
+        if not self._loose or _deep_row(piece) is not None:
+            return None
+        try:
+            rows = [json.loads(line) for line in piece.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            return None
+        if not all(isinstance(row, dict) for row in rows):
+            return None
         columns = []
         for field in schema:
             values = [row.get(field.name) for row in rows]
@@ -174,11 +172,10 @@ class NDJSONSource(TextSource):
             columns.append(pa.array(read, field.type))
             for i, (value, found) in enumerate(zip(values, read, strict=True)):
                 if found is None and not is_missing_word(value):
-                    first = {"rows": 0, "first": self._rows + i, "value": str(value)}
-                    self._unread.setdefault(field.name, first)["rows"] += 1
+                    count(self._unread, field.name, self._rows + i, str(value))
         return pa.table(columns, schema=schema)
 
-    def _line_by_line(self, piece: bytes, schema: pa.Schema) -> pa.Table:
+    def _line_by_line(self, piece: bytes, schema: pa.Schema) -> pa.Table | None:
         """Read a piece that contains bad rows, which have no values but a reason."""
         tables = []
         for line in piece.splitlines():
@@ -258,7 +255,6 @@ def as_type(value: Any, type_: pa.DataType) -> Any:
 class JSONArray:
     """Read a file that holds one JSON array of objects, as lines of JSON; all of it at once."""
 
-    seekable = False
     cleaner = None
 
     def __init__(self, file: TextFile) -> None:
@@ -268,7 +264,7 @@ class JSONArray:
     def __str__(self) -> str:
         return str(self._file)
 
-    def pieces(self, ending: Any = None, start: int = 0) -> Iterator[bytes]:
+    def pieces(self, ending: Any = None) -> Iterator[bytes]:
         text, size = [], 0
         for piece in self._file.pieces(lambda text, last: len(text)):
             text.append(piece)
@@ -362,57 +358,47 @@ class LIBSVMSource(TextSource):
             lines = [line for line in piece.split(b"\n") if line.strip()]
             for start in range(0, len(lines), rows):
                 some = lines[start : start + rows]
-                dense, reasons = self._dense_or_reasons(some, len(names), BAD in types)
+                dense, reasons = self._dense(some, len(names), BAD in types)
                 self._rows += len(some)
                 columns = [pa.array(dense[:, place].copy()) for place in places]
                 batch = pa.record_batch(columns, names=list(own))
                 yield batch if reasons is None else batch.append_column(BAD, reasons)
 
-    def _dense_or_reasons(self, lines: list[bytes], width: int, lenient: bool) -> tuple[Any, Any]:
-        """Return dense rows; if ``lenient``, zeros for bad rows and the reasons."""
-        rows = self._rows
+    def _dense(self, lines: list[bytes], width: int, lenient: bool) -> tuple[Any, Any]:
+        """Return dense rows; if ``lenient`` and some are bad, those are 0, and the reasons."""
         try:
-            return self._dense(lines, width), None
-        except StreamError:
-            if not lenient:
-                raise
-        dense = np.zeros((len(lines), width))
-        reasons: list[str | None] = []
+            return _parsed(lines, width), None
+        except ValueError:
+            dense, reasons = np.zeros((len(lines), width)), [""] * len(lines)
         for i, line in enumerate(lines):
             try:
-                dense[i] = self._dense([line], width)[0]
-                reasons.append(None)
-            except StreamError:
-                reasons.append(f"cannot be read: {line[:200].decode('utf-8', 'replace')}")
-        self._rows = rows
-        return dense, pa.array(reasons, pa.string())
+                dense[i] = _parsed([line], width)[0]
+            except ValueError:
+                if not lenient:
+                    text = line[:40].decode("utf-8", "replace")
+                    raise StreamError(
+                        f"{self.file}: row {self._rows + i} (counting from 0) is not of the form "
+                        f"'label index:value ..' with indices up to {MOST_INDEX:,}: {text!r}"
+                    ) from None
+                reasons[i] = f"cannot be read: {line[:200].decode('utf-8', 'replace')}"
+        return dense, pa.array([why or None for why in reasons], pa.string())
 
-    def _dense(self, lines: list[bytes], width: int) -> Any:
-        try:
-            dense = np.zeros((len(lines), width))
-            entries = np.array([line.count(b":") for line in lines])
-            tokens = np.array(b"\n".join(lines).replace(b":", b" ").split(), dtype=np.float64)
-            ends = np.cumsum(2 * entries + 1)
-            if len(tokens) != ends[-1]:
-                raise ValueError
-            starts = ends - (2 * entries + 1)
-            dense[:, 0] = tokens[starts]
-            pairs = np.delete(tokens, starts).reshape(-1, 2)
-            if not ((pairs[:, 0] >= 1.0) & (pairs[:, 0] < width)).all():  # also for NaN
-                raise ValueError
-            columns = pairs[:, 0].astype(np.int64)
-            dense[np.repeat(np.arange(len(lines)), entries), columns] = pairs[:, 1]
-            return dense
-        except ValueError:
-            if len(lines) > 1:  # find the row
-                for line in lines:
-                    self._dense([line], width)
-                    self._rows += 1
-            text = lines[0][:40].decode("utf-8", "replace")
-            raise StreamError(
-                f"{self.file}: row {self._rows} (counting from 0) is not of the form "
-                f"'label index:value ..' with indices up to {MOST_INDEX:,}: {text!r}"
-            ) from None
+
+def _parsed(lines: list[bytes], width: int) -> Any:
+    """Return labels and features as dense rows; raise ValueError for a bad row."""
+    dense = np.zeros((len(lines), width))
+    entries = np.array([line.count(b":") for line in lines])
+    tokens = np.array(b"\n".join(lines).replace(b":", b" ").split(), dtype=np.float64)
+    ends = np.cumsum(2 * entries + 1)
+    if len(tokens) != ends[-1]:
+        raise ValueError
+    starts = ends - (2 * entries + 1)
+    dense[:, 0] = tokens[starts]
+    pairs = np.delete(tokens, starts).reshape(-1, 2)
+    if not ((pairs[:, 0] >= 1.0) & (pairs[:, 0] < width)).all():  # also for NaN
+        raise ValueError
+    dense[np.repeat(np.arange(len(lines)), entries), pairs[:, 0].astype(np.int64)] = pairs[:, 1]
+    return dense
 
 
 def _largest_index(piece: bytes) -> int:
@@ -511,5 +497,5 @@ def _optional(name: str, brought_by: str = '".[sql]" in the clone') -> Any:
     except ImportError:
         package = name.partition(".")[0]
         raise StreamError(
-            Argument("query"), f" needs the package {package}: pip install {brought_by}"
+            f"{argument('query')} needs the package {package}: pip install {brought_by}"
         ) from None

@@ -8,7 +8,6 @@ written over one of them.
 from __future__ import annotations
 
 import codecs
-import copy
 import fnmatch
 import glob
 import os
@@ -16,6 +15,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import pyarrow as pa
 from pronk.core.checks import did_you_mean
 from pronk.data.csv import CSVSource
 from pronk.data.dialect import Dialect, charset_note, charset_of, dialect_of
-from pronk.data.errors import Argument, Message, StreamError
+from pronk.data.errors import StreamError, argument
 from pronk.data.formats import (
     ArrowSource,
     JSONArray,
@@ -54,7 +54,6 @@ class FilesSource(FileSource):
     """Read several files one after the other, with the columns of the first."""
 
     _rows = _done = 0
-    _reading: FileSource | None = None
 
     def schema(self) -> pa.Schema:
         if not isinstance(self._parts[0], LIBSVMSource):
@@ -65,53 +64,16 @@ class FilesSource(FileSource):
             source.columns = len(widest) - 1
         return widest
 
-    def at(self, row: int) -> FilesSource:
-        """Return a source that begins near a row; CSV files are scanned as far as needed."""
-        sources, inside = [], False
-        for source in self._parts:
-            source = source if inside else source.at(row)
-            sources.append(source)
-            rows = _rows_of(source)
-            inside = inside or rows is None or row < rows
-            row -= rows or 0
-        twin = copy.copy(self)
-        twin._parts = tuple(sources)
-        return twin
-
-    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         self._rows = self._done = 0
         for source in self._parts:
-            self._reading = source
-            rows = _rows_of(source) if skip else None
-            if rows is not None and skip >= rows:
-                skip -= rows
-                self._rows += rows
-                self._done += 1
-                continue
-            whole = source.batches(types)
-            if isinstance(source, CSVSource):
-                place = source.before(skip)
-                skip -= place.rows
-                self._rows += place.rows
-                whole = source.all(types, place)
-            for batch in whole:
+            for batch in source.batches(types):
                 self._rows += batch.num_rows
-                if skip < batch.num_rows:
-                    yield batch.slice(skip)
-                skip = max(0, skip - batch.num_rows)
+                yield batch
             self._done += 1
 
     def total(self) -> float | None:
-        if self._reading is None or not self._rows:
-            return None
-        return self._rows / max(self._done, 0.5) * len(self._parts)
-
-
-def _rows_of(source: FileSource) -> int | None:
-    """Return the number of rows of a file, if known without reading it."""
-    if isinstance(source, ParquetSource):
-        return int(source.total() or 0)
-    return source.count if isinstance(source, CSVSource) else None
+        return self._rows / max(self._done, 0.5) * len(self._parts) if self._rows else None
 
 
 _CSV = (".csv", ".tsv", ".txt", ".dat")
@@ -132,8 +94,8 @@ def open_source(reading: Reading) -> FileSource:
     source = _open(reading)
     if not reading.header and not source.untyped:
         raise StreamError(
-            Argument("header", "False"),
-            f": {reading.file} is not a CSV file; its columns have names",
+            f"{argument('header', 'False')}: {reading.file} is not a CSV file; its columns have "
+            "names"
         )
     for name in ("decimal", "na", "delimiter"):
         if getattr(reading, name) and not source.untyped:
@@ -158,7 +120,10 @@ def _open(reading: Reading) -> FileSource:
     if not path.exists():
         if isinstance(path, Remote):
             raise StreamError(f"file {str(path)!r} does not exist")
-        hint = did_you_mean(path.name, _siblings(path), cutoff=0.75)
+        siblings: list[str] = []
+        with suppress(OSError):
+            siblings = os.listdir(path.parent)
+        hint = did_you_mean(path.name, siblings, cutoff=0.75)
         raise StreamError(f"file {str(path)!r} does not exist{hint}")
     return _open_file(path, reading)
 
@@ -219,7 +184,7 @@ def _ending(path: Path | Remote) -> str:
 def _csv(file: Text, name: str, reading: Reading) -> FileSource:
     delimiter = _TABS.get(reading.delimiter or "", reading.delimiter)
     delimiter = delimiter or ("\t" if name.endswith(".tsv") else None)
-    notes: list[Message] = []
+    notes: list[str] = []
     if reading.strict:
         usual = ";" if reading.decimal == "," else ","
         dialect = Dialect(delimiter or usual, reading.decimal or ".")
@@ -237,7 +202,7 @@ def _csv(file: Text, name: str, reading: Reading) -> FileSource:
     return source
 
 
-def _start(file: Text, reading: Reading, notes: list[Message]) -> bytes:
+def _start(file: Text, reading: Reading, notes: list[str]) -> bytes:
     """Return the start of a text in UTF-8; find its encoding if it is not given."""
     try:
         start = file.start()
@@ -245,7 +210,7 @@ def _start(file: Text, reading: Reading, notes: list[Message]) -> bytes:
         return b""  # reading it raises the error
     charset = reading.charset or marked(start)
     if charset is None and (charset := charset_of(start)) is not None:
-        file.set_charset(charset)
+        file.charset = charset
         notes.append(charset_note(charset))
     if charset is None:
         return start
@@ -282,13 +247,6 @@ def _open_file(path: Path | Remote, reading: Reading) -> FileSource:
     )
 
 
-def _siblings(path: Path) -> list[str]:
-    try:
-        return [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return []
-
-
 #: Endings of the files that databases keep beside their own.
 _BESIDE = ("", ".wal", "-wal", "-shm", "-journal")
 
@@ -310,15 +268,20 @@ class Origins:
         # Outputs are local files: only a file:// URL can be one of them.
         self._name = local_name(name) if query is None else name
         self._query = query
-        self._read = list(self._identities())
+        if name == "-" and query is None:
+            self._read = _redirected()
+            return
+        self._read = []
+        for file in self._files():
+            with suppress(OSError):  # reading it raises the error
+                self._read.append(file.stat())
 
     def holds(self, path: Path) -> bool:
         """Return whether a file is one of them, by any name or link."""
-        try:
+        with suppress(OSError):
             found = path.stat()
-        except OSError:
-            return False
-        return any(os.path.samestat(found, one) for one in self._read)
+            return any(os.path.samestat(found, one) for one in self._read)
+        return False
 
     def would_hold(self, path: Path) -> bool:
         """Return whether a file that does not exist yet would be read in the next run."""
@@ -329,16 +292,6 @@ class Origins:
             return path.resolve().parent == source.resolve() and reads_as_known(path)
         return not source.exists() and glob.has_magic(self._name) and _matches(path, self._name)
 
-    def _identities(self) -> Iterator[os.stat_result]:
-        if self._name == "-" and self._query is None:
-            yield from _redirected()
-            return
-        for file in self._files():
-            try:
-                yield file.stat()
-            except OSError:  # reading it raises the error
-                continue
-
     def _files(self) -> Iterator[Path]:
         if self._query is None and SEVERAL in self._name:
             yield from map(Path, self._name.split(SEVERAL))
@@ -346,24 +299,18 @@ class Origins:
         if self._query is None:
             path = Path(self._name)
             several = path.is_dir() or (not path.exists() and glob.has_magic(self._name))
-            try:
+            with suppress(StreamError):  # reading it raises the error
                 yield from files_in_order(path) if several else [path]
-            except StreamError:  # reading it raises the error
-                return
             return
         place = self._name
         if place.startswith("adbc:"):
             place = place.split(":", 2)[-1].removeprefix("file:").partition("?")[0]
         yield from (Path(place + ending) for ending in _BESIDE)
-        for text in _literals(self._query):
-            yield Path(text)
-            if glob.has_magic(text):
-                yield from map(Path, glob.glob(text, recursive=True))
-
-
-def _literals(query: str) -> list[str]:
-    """Return the quoted texts of a query: DuckDB reads files by such names."""
-    return [one or other for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", query)]
+        # DuckDB reads files by their names between quotes.
+        for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", self._query):
+            yield Path(one or other)
+            if glob.has_magic(one or other):
+                yield from map(Path, glob.glob(one or other, recursive=True))
 
 
 def _redirected() -> list[os.stat_result]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -32,14 +32,7 @@ from pronk.columns.values import (
     reads_as_number,
 )
 from pronk.core.checks import did_you_mean
-from pronk.data.errors import (
-    Argument,
-    Message,
-    StreamError,
-    joined,
-    other_delimiter,
-    without_secret,
-)
+from pronk.data.errors import StreamError, argument, other_delimiter, without_secret
 
 if TYPE_CHECKING:
     from pronk.data.stream import FileStream
@@ -150,13 +143,12 @@ class Reading(Described):
             object.__setattr__(self, "missing", "error" if self.strict else "mean")
         for name, allowed in (("task", TASKS), ("missing", MISSING), ("dates", DATES)):
             if getattr(self, name) not in allowed:
-                words = ", ".join(allowed)
-                got = getattr(self, name)
-                raise StreamError(Argument(name), f" must be one of {words}; got {got!r}")
+                words, got = ", ".join(allowed), getattr(self, name)
+                raise StreamError(f"{argument(name)} must be one of {words}; got {got!r}")
         object.__setattr__(self, "file", str(self.file))
         if self.decimal not in (None, ".", ","):
-            got = self.decimal
-            raise StreamError(Argument("decimal"), f" must be . or a comma; got {got!r}")
+            words = "must be . or a comma"
+            raise StreamError(f"{argument('decimal')} {words}; got {self.decimal!r}")
         if self.charset is not None:
             try:
                 codecs.lookup(self.charset)
@@ -164,7 +156,7 @@ class Reading(Described):
                 raise StreamError(
                     f"{self.charset!r} is not a known encoding",
                     argument="charset",
-                    hint=("latin-1, cp1252 and utf-16 are some",),
+                    hint="latin-1, cp1252 and utf-16 are some",
                 ) from None
         for name in ("columns", "drop", "keep", "categorical", "na"):
             object.__setattr__(self, name, _names(getattr(self, name)))
@@ -206,6 +198,8 @@ def _names(given: str | Iterable[str] | None) -> tuple[str, ...]:
 
 #: A function from a column to the row and value of the first value that is not a number.
 FirstText = Callable[[str], tuple[int, str]]
+#: The kinds of columns, and the orders of their dates.
+Kinds = dict[str, tuple[str, str]]
 
 #: A target of whole numbers with at most this many distinct values holds classes.
 FEW = 20
@@ -227,18 +221,6 @@ _DATES = ((1900, 2100), (190001, 210012), (19000101, 21001231))
 LEAST_ROWS = 50
 
 
-class ChosenColumns(NamedTuple):
-    """The columns of X, those among them named as categories, and those kept for the output.
-
-    ``automatic`` is True if all columns of text are categories.
-    """
-
-    used: list[str]
-    categorical: list[str]
-    automatic: bool
-    kept: list[str]
-
-
 class Chooser:
     """Choose columns, kinds and task of one stream.
 
@@ -256,12 +238,15 @@ class Chooser:
         self._untyped = untyped
         self.targets = [] if target is None else self._several(target)
 
-    def columns(self, reading: Reading) -> ChosenColumns:
-        """Return the columns to use, in order; raise if a requested column does not exist."""
+    def columns(self, reading: Reading) -> tuple[list[str], list[str], bool, list[str]]:
+        """Return the columns of X in order, the named categories among them, and those to keep.
+
+        Third is whether all columns of text are categories. Raise if a column does not exist.
+        """
         names = self._schema.names
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            hint = self._header_hint() or ("rename one",)
+            hint = self._header_hint() or "rename one"
             raise StreamError(f"{self._name} has two columns named {twice[0]!r}", hint=hint)
         named = self._split(reading.categorical)
         automatic = AUTOMATIC in named and AUTOMATIC not in names
@@ -275,18 +260,17 @@ class Chooser:
             "keep": self._split(reading.keep),
             "categorical": named,
         }
-        for argument, several in requested.items():
+        for role, several in requested.items():
             for name in several:
-                if (argument, name) != ("columns", NO_COLUMN):
-                    self._check_name(argument, name, reading.weight)
+                if (role, name) != ("columns", NO_COLUMN):
+                    self._check_name(role, name, reading.weight)
         candidates = requested["columns"] or names
         excluded = {*self.targets, reading.weight, *requested["drop"]}
         columns = [name for name in candidates if name not in excluded]
         if not columns and not (reading.strict or reading.columns or reading.drop):
             columns = [NO_COLUMN]
-        chosen = set(requested["categorical"])
-        categorical = [name for name in columns if name in chosen]
-        return ChosenColumns(columns, categorical, automatic, requested["keep"])
+        categorical = [name for name in columns if name in set(named)]
+        return columns, categorical, automatic, requested["keep"]
 
     def _check_name(self, argument: str, name: str, weight: str | None) -> None:
         """Raise if an argument cannot name a column."""
@@ -309,7 +293,7 @@ class Chooser:
                 f"{self._name} has an object with the columns, not a row per object",
                 argument="target",
                 column=target,
-                hint=("write its rows, with pandas by to_json(orient='records', lines=True)",),
+                hint="write its rows, with pandas by to_json(orient='records', lines=True)",
             )
         parts = self._split([target])
         return [name if name in known else name.strip() for name in parts]
@@ -327,7 +311,7 @@ class Chooser:
             found += [name] if name in known or not fields else fields
         return list(dict.fromkeys(found))
 
-    def _name_hint(self, name: str) -> Message:
+    def _name_hint(self, name: str) -> str:
         names = self._schema.names
         if self._untyped and (hint := other_delimiter(names)):
             return hint
@@ -336,55 +320,66 @@ class Chooser:
         shown = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
         if self._untyped and len(names) == 1:
             shown += "; if that is a title, delete the lines above the names of the columns"
-        return (did_you_mean(name, names, otherwise=f"; it has {shown}").removeprefix("; "),)
+        return did_you_mean(name, names, otherwise=f"; it has {shown}").removeprefix("; ")
 
-    def _header_hint(self) -> Message:
+    def _header_hint(self) -> str:
         numbers = sum(map(reads_as_number, self._schema.names))
         if self._untyped and 2 * numbers > len(self._schema.names):
-            return ("its first line seems to be data: give ", Argument("header", "False"))
-        return ()
+            return f"its first line seems to be data: give {argument('header', 'False')}"
+        return ""
 
     def kinds(
-        self, columns: ChosenColumns, start: pa.RecordBatch, dates: str
-    ) -> tuple[list[str], list[str], list[Message]]:
-        """Return the kinds of the columns by their types; for text by the first rows.
-
-        Beside them the orders of their dates, and notes.
-        """
-        kinds: list[str] = []
-        orders: list[str] = []
-        notes: list[Message] = []
-        for name in columns.used:
+        self,
+        columns: Sequence[str],
+        categorical: Sequence[str],
+        automatic: bool,
+        start: pa.RecordBatch,
+        dates: str,
+    ) -> tuple[Kinds, list[str]]:
+        """Return kinds and orders of dates by types, those of text by the first rows; and notes."""
+        kinds: Kinds = {}
+        notes: list[str] = []
+        for name in columns:
             if name == NO_COLUMN:
-                kinds.append(NUMBER)
-                orders.append(ISO)
+                kinds[name] = NUMBER, ISO
                 continue
-            type_ = self._schema.field(name).type
+            type_, values = self._schema.field(name).type, start.column(name)
             kind, order = kind_of(type_), ISO if dates == "auto" else dates
-            if name in columns.categorical:
+            if name in categorical:
                 kind = CATEGORY
-            elif columns.automatic and _are_codes(start.column(name)):
+            elif automatic and _are_codes(values):
                 kind = CATEGORY
-                notes.append(_codes_note(name, start.column(name)))
-            elif is_text(type_) and (decision := decide(present(start.column(name)), dates)):
-                kind, order, shown = decision
-                notes.extend([] if shown else [_ambiguous(name, order)])
-            elif is_text(type_) and (unit := _unit_of(start.column(name))):
                 notes.append(
-                    (
-                        f"column {name!r} has numbers with the unit {unit!r}, read as categories; "
-                        "write them without it",
-                    )
+                    f"column {name!r} has {len(values.drop_null().unique())} different whole "
+                    f"numbers, all of {_CODES:,} and more, and is taken as categories; if they are "
+                    f"measured, give {argument('strict')}"
                 )
-            kinds.append(kind)
-            orders.append(order)
-        return kinds, orders, notes
+            elif is_text(type_) and (decision := decide(present(values), dates)):
+                kind, order, shown = decision
+                if not shown:
+                    first, other = ("day", MONTH_FIRST)
+                    if order == MONTH_FIRST:
+                        first, other = ("month", DAY_FIRST)
+                    notes.append(
+                        f"dates of column {name!r} are read with the {first} first, which the "
+                        "first rows do not show; if that is wrong, give "
+                        f"{argument('dates', other)}"
+                    )
+            elif is_text(type_) and (unit := _unit_of(values)):
+                notes.append(
+                    f"column {name!r} has numbers with the unit {unit!r}, read as categories; "
+                    "write them without it"
+                )
+            kinds[name] = kind, order
+        return kinds, notes
 
-    def of_no_use(self, kinds: dict[str, str], start: pa.RecordBatch) -> dict[str, Message]:
-        """Return columns, given with their kinds, that only name or number the rows, with notes."""
-        found: dict[str, Message] = {}
-        for name, kind in kinds.items() if len(start) >= LEAST_ROWS else ():
-            if name == NO_COLUMN:
+    def of_no_use(
+        self, kinds: Kinds, categorical: Sequence[str], start: pa.RecordBatch
+    ) -> dict[str, str]:
+        """Return columns that only name or number the rows, with notes, but no named category."""
+        found: dict[str, str] = {}
+        for name, (kind, _) in kinds.items() if len(start) >= LEAST_ROWS else ():
+            if name == NO_COLUMN or name in categorical:
                 continue
             values = start.column(name).drop_null()
             if kind == CATEGORY and is_text(values.type):
@@ -392,11 +387,11 @@ class Chooser:
                 if len(values) >= LEAST_ROWS and distinct > 0.9 * len(values):
                     found[name] = (
                         f"column {name!r} is left out: it has {distinct:,} different texts in the "
-                        f"first {len(start):,} rows; to use it, give ",
-                        Argument("categorical", f"auto,{name}"),
+                        f"first {len(start):,} rows; to use it, give "
+                        f"{argument('categorical', f'auto,{name}')}"
                     )
             elif UNNAMED.fullmatch(name) and is_number(values.type) and _counts_up(values):
-                found[name] = (f"column {name!r} is left out: it has no name and numbers the rows",)
+                found[name] = f"column {name!r} is left out: it has no name and numbers the rows"
         return found
 
     def check_usable(
@@ -422,7 +417,7 @@ class Chooser:
         bad = [name for name in others if not (is_number(types[name]) or is_time(types[name]))]
         if not bad:
             return
-        problems: dict[Message, list[Argument]] = {}  # and the arguments that solve each
+        problems: dict[str, list[str]] = {}  # and the arguments that solve each
         text = []
         for name in bad:
             found = self._explained(name, start, first_text)
@@ -432,42 +427,37 @@ class Chooser:
                 problems[found[0]] = found[1]
         if text:
             flat = any(not pa.types.is_nested(types[name]) for name in text)
-            give = [Argument("categorical", AUTOMATIC)] if flat else []
+            give = [argument("categorical", AUTOMATIC)] if flat else []
             problems[self._not_numeric(text, types, start)] = give
         missing = [name for name in others if start.column(name).null_count]
         if missing and not gaps:
-            fills = Argument("missing", "mean")
-            problems[(f"{_these(missing)} missing values; ", fills, " fills them in")] = [fills]
+            fills = argument("missing", "mean")
+            quoted = ", ".join(map(repr, missing))
+            have = f"column {quoted} has" if len(missing) == 1 else f"columns {quoted} have"
+            problems[f"{have} missing values; {fills} fills them in"] = [fills]
         together = dict.fromkeys(give for each in problems.values() for give in each)
-        several = len(problems) > 1 and together
-        hint = ("all together: ", *joined([(give,) for give in together], " ")) if several else ()
-        raise StreamError(f"{self._name}: ", *joined(problems, "; "), hint=hint)
+        hint = f"all together: {' '.join(together)}" if len(problems) > 1 and together else ""
+        raise StreamError(f"{self._name}: {'; '.join(problems)}", hint=hint)
 
     def _not_numeric(
         self, names: Sequence[str], types: dict[str, pa.DataType], start: pa.RecordBatch
-    ) -> Message:
+    ) -> str:
         """Return the message for columns that are not numbers, with what to do."""
-        drops = joined([(Argument("drop", name),) for name in names], " ")
+        drops = " ".join(argument("drop", name) for name in names)
         flat = [name for name in names if not pa.types.is_nested(types[name])]
-        every = Argument("categorical", AUTOMATIC)
+        every = argument("categorical", AUTOMATIC)
         if len(names) > 1:
-            quoted = ", ".join(repr(name) for name in names)
-            more: Message = (", or take text as categories with ", every) if flat else ()
-            return (f"columns {quoted} are not numeric; leave them out with ", *drops, *more)
+            quoted = ", ".join(map(repr, names))
+            more = f", or take text as categories with {every}" if flat else ""
+            return f"columns {quoted} are not numeric; leave them out with {drops}{more}"
         (name,) = names
         if flat:
-            one = Argument("categorical", name)
-            drops += (
-                ", or take it as categories with ",
-                one,
-                " (",
-                every,
-                ": all columns of text)",
-            )
+            one = argument("categorical", name)
+            drops += f", or take it as categories with {one} ({every}: all columns of text)"
         values = [v for v in start.column(name).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
         what = in_words(types[name])
-        return (f"column {name!r} is not numeric ({what}{such}); leave it out with ", *drops)
+        return f"column {name!r} is not numeric ({what}{such}); leave it out with {drops}"
 
     def _refused(self, name: str, argument: str, why: str) -> StreamError:
         """Return the error for a column of a type that an argument cannot have."""
@@ -487,8 +477,7 @@ class Chooser:
 
     def time_kind(self, name: str, start: pa.RecordBatch, dates: str) -> tuple[str, str]:
         """Return kind and order of the column of times; raise if it has no times."""
-        column = ChosenColumns([name], [], False, [])
-        (kind,), (order,), _ = self.kinds(column, start, dates)
+        kind, order = self.kinds([name], [], False, start, dates)[0][name]
         type_ = self._schema.field(name).type
         if kind in (TIME, DATE) or (kind == NUMBER and is_number(type_)):
             return kind, order
@@ -501,7 +490,7 @@ class Chooser:
 
     def _explained(
         self, name: str, start: pa.RecordBatch, first_text: FirstText
-    ) -> tuple[Message, list[Argument]] | None:
+    ) -> tuple[str, list[str]] | None:
         """Explain text that is numbers in another spelling, or numbers with a word for missing.
 
         Return the message and the arguments that solve the problem, or None for other text.
@@ -511,33 +500,33 @@ class Chooser:
         words = [word for word in start.column(name).to_pylist() if word is not None]
         odd = [word for word in words if not reads_as_number(word)]
         column = f"column {name!r}"
-        drop = Argument("drop", name)
+        drop = argument("drop", name)
         if not odd:
             row, value = first_text(name)
             return (
                 f"{column} has {value[:40]!r} at row {row} (counting from 0), and the rows before "
-                "are numbers; correct it, leave the column out with ", drop,
-                ", or take it as categories with ", Argument("categorical", name),
-            ), []  # fmt: skip
+                f"are numbers; correct it, leave the column out with {drop}, or take it as "
+                f"categories with {argument('categorical', name)}"
+            ), []
         if all(map(_THOUSANDS.fullmatch, odd)):
             such = f"such as {odd[0]!r}; write its numbers without"
-            return (f"{column} has thousands separators, {such}",), []
+            return f"{column} has thousands separators, {such}", []
         if all(map(_COMMA.fullmatch, odd)):
-            give = Argument("decimal", ",")
-            return (f"{column} has decimal commas, such as {odd[0]!r}; give ", give), [give]
+            give = argument("decimal", ",")
+            return f"{column} has decimal commas, such as {odd[0]!r}; give {give}", [give]
         if len(set(odd)) == 1 and 2 * len(odd) < len(words):
-            give = Argument("na", odd[0])
+            give = argument("na", odd[0])
             return (
-                f"{column} has only numbers and {odd[0][:40]!r}; if that means missing, give ",
-                *(give, ", or leave the column out with ", drop),
-            ), [give, Argument("missing", "mean")]
+                f"{column} has only numbers and {odd[0][:40]!r}; if that means missing, give "
+                f"{give}, or leave the column out with {drop}"
+            ), [give, argument("missing", "mean")]
         return None
 
-    def notes(self, columns: dict[str, str], start: pa.RecordBatch) -> list[Message]:
+    def notes(self, kinds: Kinds, start: pa.RecordBatch) -> list[str]:
         """Return notes on columns, given with their kinds, that seem to number or name the rows."""
-        found: list[Message] = []
-        for name in columns if len(start) >= LEAST_ROWS else ():
-            if columns[name] not in (NUMBER, CATEGORY) or name == NO_COLUMN:
+        found: list[str] = []
+        for name, (kind, _) in kinds.items() if len(start) >= LEAST_ROWS else ():
+            if kind not in (NUMBER, CATEGORY) or name == NO_COLUMN:
                 continue
             values = start.column(name)
             type_ = values.type
@@ -548,11 +537,8 @@ class Chooser:
             numbered = pa.types.is_integer(type_) and _counts_up(values)
             if named or numbered or is_text(type_) or name.endswith(("Id", "ID")):
                 found.append(
-                    (
-                        f"column {name!r} has another value in each of the first {len(values):,} "
-                        "rows; if it names the row, leave it out with ",
-                        Argument("drop", name),
-                    )
+                    f"column {name!r} has another value in each of the first {len(values):,} "
+                    f"rows; if it names the row, leave it out with {argument('drop', name)}"
                 )
         return found
 
@@ -561,20 +547,26 @@ class Chooser:
         if not self.targets:
             return ("regression" if task == "auto" else task), "no target"
         if len(self.targets) > 1:
-            return self._several_numbers(task)
+            what = "several targets must be numbers"
+            if task == "classification":
+                raise StreamError(f"{what}; predict one label at a time", argument="target")
+            for name in self.targets:
+                if not is_number(self._schema.field(name).type):
+                    raise self._refused(name, "target", f"; {what}, predict one label at a time")
+            return "regression", f"{len(self.targets)} targets"
         (target,) = self.targets
         values = start.column(target)
         type_ = self._schema.field(target).type
         text = is_text(type_)
         column = f"column {target!r} of {self._name}"
-        classes = Argument("task", "classification")
+        classes = argument("task", "classification")
         if not (text or is_number(type_)):
             raise self._refused(target, "target", "; it must hold numbers, booleans or text")
         if task == "regression" and text:
             value = next((v for v in values.to_pylist() if not reads_as_number(v)), "text")
             raise StreamError(
                 f"{column} is text, such as {str(value)[:40]!r}",
-                argument="target", column=target, hint=("regression needs numbers: use ", classes),
+                argument="target", column=target, hint=f"regression needs numbers: use {classes}",
             )  # fmt: skip
         if task != "auto":
             return task, "as given"
@@ -583,13 +575,13 @@ class Chooser:
             raise StreamError(
                 f"{column} has numbers with the unit {unit!r}",
                 argument="target", column=target,
-                hint=("write them without it; if they are names of classes, give ", classes),
+                hint=f"write them without it; if they are names of classes, give {classes}",
             )  # fmt: skip
         if text and distinct > MANY:
             raise StreamError(
                 f"{column} is text with {distinct} distinct values in {len(values)} rows, too many "
                 "for classes",
-                argument="target", column=target, hint=("if it is right, give ", classes),
+                argument="target", column=target, hint=f"if it is right, give {classes}",
             )  # fmt: skip
         if text or pa.types.is_boolean(type_):
             return "classification", in_words(type_)
@@ -600,17 +592,6 @@ class Chooser:
         if distinct == 2 and set(values.drop_null().unique().to_pylist()) in ({0, 1}, {-1, 1}):
             return "classification", "two distinct values"
         return "regression", f"{distinct} distinct numbers"
-
-    def _several_numbers(self, task: str) -> tuple[str, str]:
-        if task == "classification":
-            raise StreamError(
-                "several targets must be numbers; predict one label at a time", argument="target"
-            )
-        for name in self.targets:
-            if not is_number(self._schema.field(name).type):
-                what = "; several targets must be numbers, predict one label at a time"
-                raise self._refused(name, "target", what)
-        return "regression", f"{len(self.targets)} targets"
 
 
 def _are_codes(values: pa.Array) -> bool:
@@ -638,15 +619,6 @@ def _unit_of(values: pa.Array) -> str | None:
     return unit_of(words) if len(words) > 2 else None
 
 
-def _codes_note(name: str, values: pa.Array) -> Message:
-    number = len(values.drop_null().unique())
-    return (
-        f"column {name!r} has {number} different whole numbers, all of {_CODES:,} and more, and is "
-        "taken as categories; if they are measured, give ",
-        Argument("strict"),
-    )
-
-
 def _are_counts(values: pa.Array) -> bool:
     """Return whether whole numbers are counts: many, from 0 or 1 on, fewer to both sides of a peak.
 
@@ -662,22 +634,6 @@ def _are_counts(values: pa.Array) -> bool:
     rises = all(b >= a - slack for a, b in pairwise(shares[: peak + 1]))
     falls = all(b <= a + slack for a, b in pairwise(shares[peak:]))
     return rises and falls and shares[-1] < 0.02
-
-
-def _ambiguous(name: str, order: str) -> Message:
-    """Return the note for dates whose values do not show which part is the day."""
-    first, other = ("day", MONTH_FIRST) if order == DAY_FIRST else ("month", DAY_FIRST)
-    return (
-        f"dates of column {name!r} are read with the {first} first, which the first rows do not "
-        "show; if that is wrong, give ",
-        Argument("dates", other),
-    )
-
-
-def _these(names: Sequence[str]) -> str:
-    """Return columns as the subject of a sentence, with its verb."""
-    quoted = ", ".join(map(repr, names))
-    return f"column {quoted} has" if len(names) == 1 else f"columns {quoted} have"
 
 
 def _counts_up(values: pa.Array) -> bool:

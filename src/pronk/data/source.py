@@ -12,13 +12,13 @@ from __future__ import annotations
 import codecs
 import fnmatch
 import glob
+import itertools
 import os
 import posixpath
 import re
 import select
 import stat
 import sys
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pronk.data.errors import Argument, Message, StreamError, without_secret
+from pronk.data.errors import StreamError, argument, without_secret
 
 #: Rows of a batch that a source makes itself.
 BATCH_ROWS = 4096
@@ -54,7 +54,7 @@ class FileSource:
     #: The column of the labels, if the kind of file defines one.
     label: str | None = None
     #: What was found in the file that a user may want to know.
-    notes: tuple[Message, ...] = ()
+    notes: tuple[str, ...] = ()
     _parts: tuple[FileSource, ...] = ()
 
     def __init__(self, *parts: FileSource) -> None:
@@ -79,13 +79,6 @@ class FileSource:
         """Return the number of rows, exact or estimated from what was read; None if unknown."""
         return self._parts[0].total() if self._parts else None
 
-    def at(self, row: int) -> FileSource:
-        """Return a source of the same rows for another process, which reads from a row on.
-
-        It begins at that row if its place in the file is known.
-        """
-        return self
-
     def widen(self, columns: Sequence[str]) -> None:
         """Declare columns that will be requested; a sparse file may not contain all of them."""
         for part in self._parts:
@@ -105,10 +98,12 @@ class FileSource:
                 found.setdefault(name, {**one, "rows": 0})["rows"] += one["rows"]
         return found
 
-    def unmatched(self) -> list[str]:
-        """Return the words for missing values that have not been found so far."""
-        words = [part.unmatched() for part in self._parts]
-        return [word for word in words[0] if all(word in own for own in words)] if words else []
+
+def count(
+    counts: dict[str, dict[str, Any]], name: str, row: int, value: Any, rows: int = 1
+) -> None:
+    """Add rows of a column to the counts, which also have the number and value of the first."""
+    counts.setdefault(name, {"rows": 0, "first": row, "value": value})["rows"] += rows
 
 
 def without(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
@@ -242,6 +237,8 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 #: A function that returns where the whole rows at the start of some text end, 0 if there is none;
 #: its second argument is whether the text is the last.
 Ending = Callable[[bytes, bool], int]
+#: A function that reads bytes, at most the given number, as `read` of a file.
+Read = Callable[[int], bytes]
 #: A function that begins to clean a text, and returns a function that cleans some whole lines.
 Cleaner = Callable[[], Callable[[bytes], bytes]]
 
@@ -260,18 +257,15 @@ class EncodedText:
     """Base class of text: ``charset`` is its encoding, if it is known."""
 
     def __init__(self, charset: str | None = None) -> None:
-        self._charset = charset
+        self.charset = charset
         self.share: float | None = None  # of the file's bytes read so far
         self.cleaner: Cleaner | None = None
 
-    def set_charset(self, charset: str) -> None:
-        self._charset = charset
-
-    def _decoded(self, stream: Any, marked: str | None) -> Any:
-        """Return a stream of clean UTF-8."""
-        charset = self._charset or marked
-        text = stream if charset is None else _Decoded(stream, charset, str(self))
-        return text if self.cleaner is None else _Cleaned(text, self.cleaner())
+    def _decoded(self, read: Read, start: bytes) -> Read:
+        """Return a function that reads clean UTF-8; ``start`` is that of the text."""
+        charset = self.charset or marked(start)
+        text = read if charset is None else _decoded(read, charset, str(self))
+        return text if self.cleaner is None else _cleaned(text, self.cleaner())
 
 
 class TextFile(EncodedText):
@@ -284,32 +278,20 @@ class TextFile(EncodedText):
     def __str__(self) -> str:
         return str(self.path)
 
-    def start(self) -> bytes:
+    def start(self, size: int = _TEXT_BYTES) -> bytes:
         """Return the start of the text, in its own encoding."""
         with opened(self.path) as file, self._decompressed(file) as stream:
-            return bytes(stream.read(_TEXT_BYTES))
+            return bytes(stream.read(size))
 
-    @property
-    def seekable(self) -> bool:
-        """Return whether pieces are bytes of the file, so that reading may begin at any row."""
-        plain = self.path.suffix.lower() not in COMPRESSED and self.cleaner is None
-        return plain and self._charset is None and self._marked() is None
-
-    def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
-        """Yield some whole rows at a time; from the byte ``start`` on if seekable."""
+    def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
+        """Yield some whole rows at a time."""
         with opened(self.path) as file, self._decompressed(file) as stream:
             size = file.size()
-            if start:
-                file.seek(start)
-            read = self._decoded(stream, None if start or self._charset else self._marked())
+            read = self._decoded(stream.read, self.start(2))
+            plain = read == file.read
             for piece, ahead in _cut(read, str(self), ending):
-                self.share = max(1, file.tell() - ahead * (file is read)) / max(1, size)
+                self.share = max(1, file.tell() - ahead * plain) / max(1, size)
                 yield piece
-
-    def _marked(self) -> str | None:
-        """Return UTF-16 if the text begins with its byte order mark."""
-        with opened(self.path) as file, self._decompressed(file) as stream:
-            return marked(stream.read(2))
 
     def _decompressed(self, file: Any) -> Any:
         codec = COMPRESSED.get(self.path.suffix.lower())
@@ -326,63 +308,49 @@ class Pipe(EncodedText):
         super().__init__(charset)
         self._path = path
         self._stream: Any = None
-        self._kept = bytearray()
-        self._ends: list[int] = []  # of the chunks that are kept
-        self._dropped = False
+        self._kept: list[bytes] = []  # chunks
+        self._left = _KEPT_BYTES  # bytes that may still be kept; below 0 none are
         self._over = False
 
     def __str__(self) -> str:
         return "standard input" if self._path is None else str(self._path)
 
-    seekable = False
-
     def start(self) -> bytes:
         """Return the start of the text that has arrived, in its own encoding."""
-        return _Replayed(self).read(_TEXT_BYTES)
+        return self._replayed()(_TEXT_BYTES)
 
-    def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
+    def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
         """Yield the whole rows that have arrived, from the start."""
-        if self._dropped:
+        if self._left < 0:
             raise StreamError(f"{self} can be read only once; write it to a file first")
-        reader, rest, enough, size = self._reader(), b"", 0, _TEXT_BYTES
-        while data := reader.read(size):
-            rest += data
-            # A row ends with a line. A long row is searched a few times only.
-            if b"\n" in data and len(rest) >= enough and (end := ending(rest, False)):
-                yield rest[:end]
-                size = _next_size(rest, end, size)
-                rest, enough = rest[end:], 0
-            elif len(rest) > _ROW_BYTES:
-                raise _too_long(str(self))
-            elif len(rest) >= max(enough, _TEXT_BYTES):
-                enough = 2 * len(rest)
-        if rest and (end := ending(rest, True)):
-            yield rest[:end]
+        for piece, _ in _cut(self._reader(), str(self), ending, live=True):
+            yield piece
 
-    def _reader(self) -> Any:
-        first = b"" if self._charset else _Replayed(self).read(2)
-        return self._decoded(_Replayed(self), marked(first))
+    def _reader(self) -> Read:
+        return self._decoded(self._replayed(), b"" if self.charset else self.start())
+
+    def _replayed(self) -> Read:
+        """Return a function that reads the pipe from its start."""
+        numbers = itertools.count()
+        return lambda size: self._chunk(next(numbers), size)
 
     def first_byte(self) -> bytes:
         """Return the first byte that is not a space."""
-        reader = self._reader()
-        while data := reader.read(1):
-            if not data.isspace():
-                return data
-        return b""
+        read = self._reader()
+        while (data := read(1)).isspace():
+            pass
+        return data.lstrip()[:1]
 
-    def fetch(self, place: int, size: int) -> bytes:
-        """Return bytes at a position: kept ones, then new ones, which are kept up to a limit."""
-        if self._dropped:
-            return self._read(size)
-        if place == len(self._kept):
-            self._kept += self._read(max(size, _TEXT_BYTES))
-            self._ends.append(len(self._kept))
-        end = self._ends[min(bisect_right(self._ends, place), len(self._ends) - 1)]
-        data = bytes(self._kept[place : min(end, place + size)])
-        if len(self._kept) > _KEPT_BYTES and place + len(data) == len(self._kept):
-            self._kept.clear()
-            self._dropped = True
+    def _chunk(self, number: int, size: int) -> bytes:
+        """Return a chunk: one that is kept, or a new one, which is kept up to the limit."""
+        if number < len(self._kept):
+            return self._kept[number]
+        data = self._read(max(size, _TEXT_BYTES))
+        if self._left >= 0:
+            self._kept.append(data)
+            self._left -= len(data)
+            if self._left < 0:
+                self._kept.clear()
         return data
 
     def _read(self, size: int) -> bytes:
@@ -401,7 +369,7 @@ class Pipe(EncodedText):
     def _gather(self, handle: int, size: int) -> bytes:
         """Read what arrives within a moment after the first byte."""
         data = os.read(handle, size)
-        end = monotonic() + (_FIRST_WAIT if len(self._ends) < _FIRST else _WAIT)
+        end = monotonic() + (_FIRST_WAIT if self._left >= 0 and len(self._kept) < _FIRST else _WAIT)
         ready = select.poll()
         ready.register(handle, select.POLLIN)
         while data and len(data) < size:
@@ -425,86 +393,75 @@ def _waits(stream: Any) -> int | None:
     return handle if hasattr(select, "poll") and not regular else None
 
 
-class _Replayed:
-    """Read a pipe from its start."""
+def _cleaned(read: Read, clean: Callable[[bytes], bytes]) -> Read:
+    """Return a function that reads text whose whole lines are passed through a function."""
+    rest = b""
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
-        self._place = 0
-
-    def read(self, size: int) -> bytes:
-        data = self._pipe.fetch(self._place, size)
-        self._place += len(data)
-        return data
-
-
-class _Cleaned:
-    """Read text whose whole lines are passed through a function."""
-
-    def __init__(self, stream: Any, clean: Callable[[bytes], bytes]) -> None:
-        self._stream = stream
-        self._clean = clean
-        self._rest = b""
-
-    def read(self, size: int) -> bytes:
-        while data := self._stream.read(size):
-            data = self._rest + data
+    def cleaned(size: int) -> bytes:
+        nonlocal rest
+        while data := read(size):
+            data = rest + data
             end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-            self._rest = data[end:]
-            if end and (text := self._clean(data[:end])):
+            rest = data[end:]
+            if end and (text := clean(data[:end])):
                 return text
-        last, self._rest = self._rest, b""
-        return self._clean(last) if last else b""
+        last, rest = rest, b""
+        return clean(last) if last else b""
+
+    return cleaned
 
 
-class _Decoded:
-    """Read text in some encoding and return UTF-8."""
+def _decoded(read: Read, charset: str, name: str) -> Read:
+    """Return a function that reads text in some encoding as UTF-8."""
+    decoder = codecs.getincrementaldecoder(charset)()
 
-    def __init__(self, stream: Any, charset: str, name: str) -> None:
-        self._stream = stream
-        self._name = name
-        self._charset = charset
-        self._decoder = codecs.getincrementaldecoder(charset)()
-
-    def read(self, size: int) -> bytes:
+    def decoded(size: int) -> bytes:
         while True:
-            data = self._stream.read(size)
+            data = read(size)
             try:
-                text = self._decoder.decode(data, final=not data)
+                text = decoder.decode(data, final=not data)
             except UnicodeError as error:
                 reason = getattr(error, "reason", str(error))
                 raise StreamError(
-                    f"{self._name} is not {self._charset} text: {reason}",
-                    hint=("give another ", Argument("charset")),
+                    f"{name} is not {charset} text: {reason}",
+                    hint=f"give another {argument('charset')}",
                 ) from None
             if text or not data:
                 return text.encode()
 
+    return decoded
+
 
 def not_text(name: str) -> StreamError:
     """Return the error for bytes that are not UTF-8."""
-    hint = ("give its encoding, as in ", Argument("charset", "latin-1"))
+    hint = f"give its encoding, as in {argument('charset', 'latin-1')}"
     return StreamError(f"{name} is not UTF-8 text", hint=hint)
 
 
-def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
-    """Yield pieces of whole rows, and the number of bytes already read beyond each."""
+def _cut(read: Read, name: str, ending: Ending, live: bool = False) -> Iterator[tuple[bytes, int]]:
+    """Yield pieces of whole rows, and the number of bytes already read beyond each.
+
+    Rows of a ``live`` text are used as they arrive: nothing is read beyond them.
+    """
     rest, enough, size = b"", 0, _TEXT_BYTES
-    data = stream.read(size)
+    data = read(size)
     while data:
-        following = stream.read(size)
         rest += data
-        last = not following
-        end = ending(rest, last) if last or len(rest) >= enough else 0
-        if end:
-            yield rest[:end], len(following)
+        ahead = b"" if live else read(size)
+        last = not (live or ahead)
+        # A row that arrives ends with a line. A long row is searched a few times only.
+        search = last or (len(rest) >= enough and (not live or b"\n" in data))
+        if search and (end := ending(rest, last)):
+            yield rest[:end], len(ahead)
             size = _next_size(rest, end, size)
             rest, enough = rest[end:], 0
         elif len(rest) > _ROW_BYTES:
-            raise _too_long(name)
-        elif len(rest) >= enough:
-            enough = 2 * len(rest)  # so that a long row is searched a few times only
-        data = following
+            raise StreamError(f"{name} has a line or quoted value of more than {_ROW_BYTES} bytes")
+        elif len(rest) >= max(enough, _TEXT_BYTES):
+            enough = 2 * len(rest)
+        data = read(size) if live else ahead
+    if rest and (end := ending(rest, True)):
+        yield rest[:end], 0
 
 
 def _next_size(text: bytes, end: int, size: int) -> int:
@@ -512,10 +469,6 @@ def _next_size(text: bytes, end: int, size: int) -> int:
     lines = max(1, text.count(b"\n", 0, end)) * _TEXT_BYTES // size
     wanted = _TEXT_BYTES * _LINES // max(1, lines)
     return max(_TEXT_BYTES, min(wanted, _WIDE_BYTES, _ROW_BYTES // 4))
-
-
-def _too_long(name: str) -> StreamError:
-    return StreamError(f"{name} has a line or quoted value of more than {_ROW_BYTES} bytes")
 
 
 Text = TextFile | Pipe
@@ -534,17 +487,12 @@ class TextSource(FileSource):
 
 def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
     """Return a batch with the given columns and types, which a later file may lack."""
-    if batch.schema.names == list(types) and batch.schema.types == list(types.values()):
-        return batch
-    columns = []
+    columns, known = [], set(batch.schema.names)
     for name, kind in types.items():
-        if name == BAD and batch.schema.get_field_index(name) < 0:
-            columns.append(pa.nulls(batch.num_rows, kind))
-            continue
-        if batch.schema.get_field_index(name) < 0:
+        if name not in known and name != BAD:
             raise StreamError(f"a file has no column {name!r}, as the files before it")
-        column = batch.column(name)
-        if kind == pa.float64() and column.type != kind:
-            column = column.cast(kind, safe=False)
-        columns.append(column if column.type == kind else column.cast(kind))
+        column = batch.column(name) if name in known else pa.nulls(batch.num_rows, kind)
+        if column.type != kind:
+            column = column.cast(kind, safe=kind != pa.float64())
+        columns.append(column)
     return pa.record_batch(columns, names=list(types))

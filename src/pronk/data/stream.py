@@ -3,7 +3,7 @@
 A source reads Arrow record batches from one kind of file. `FileStream` picks the columns, converts
 them to numbers (`pronk.columns.values`) and cuts them into blocks of equal length, counted from the
 start of the file, so that a run that resumes at the start of a block sees the same blocks as one
-that never stopped. `RowChecks` finds the rows that cannot be used.
+that never stopped.
 
 Rows are counted from 0 at the first row of data, as everywhere in pronk.
 
@@ -13,22 +13,22 @@ seconds. `pronk.Prepared` turns both into columns for a learner.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.columns.dates import CLOCK, DATE, TIME
+from pronk.columns.dates import CLOCK, DATE, ISO, TIME
 from pronk.columns.preparation import DROPPED, column
 from pronk.columns.spelling import is_total
 from pronk.columns.values import (
     CATEGORY,
+    NUMBER,
     as_numbers,
     has_hours,
     is_number,
@@ -42,10 +42,10 @@ from pronk.columns.values import (
 from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT, without_label
 from pronk.core.state import LARGEST_TARGET
-from pronk.data.errors import Argument, Message, StreamError, in_python, option, with_options
+from pronk.data.errors import StreamError, argument, in_python, option, with_options
 from pronk.data.opening import open_source, reads_once
 from pronk.data.schema import NO_COLUMN, UNNAMED, Chooser, Reading
-from pronk.data.source import BAD, NOT_DATA, as_types, not_text
+from pronk.data.source import BAD, NOT_DATA, as_types, count, not_text
 from pronk.data.views import Backwards, Flat
 from pronk.estimators.inputs import LARGEST_WEIGHT, timed_weights
 
@@ -56,7 +56,7 @@ BLOCK_ROWS = 4096
 _BLOCK_BYTES = 1 << 25
 
 #: The hint for a missing value, where the model could fill it in.
-FILL_IN: Message = (Argument("missing", "mean"), " fills it in")
+FILL_IN = f"{argument('missing', 'mean')} fills it in"
 
 
 class BadRow(NamedTuple):
@@ -97,103 +97,22 @@ class Problem(NamedTuple):
     ``left_out`` if it is a line that is not a row of data.
     """
 
-    message: Message
+    message: str
     column: str | None = None
     fills: bool = False
-    hint: Message = ()
+    hint: str = ""
     left_out: bool = False
-
-
-class RowChecks:
-    """Find rows of a stream whose features, targets or weights cannot be used."""
-
-    def __init__(self, stream: FileStream) -> None:
-        self._stream = stream
-        #: How many bad rows of a kind are found: all, or the first.
-        self._last = None if stream.reading.skip_bad else 1
-
-    def problems(
-        self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
-    ) -> dict[int, Problem]:
-        """Return a problem per bad row; the column BAD of ``batch`` has those of its reader."""
-        last, weight, time = self._last, self._stream.weight, self._stream.time
-        problems: list[tuple[int, Problem]] = []
-        if BAD in batch.schema.names and batch.column(BAD).null_count < batch.num_rows:
-            reasons = batch.column(BAD).to_pylist()
-            problems += [(row, _reason(why)) for row, why in enumerate(reasons) if why]
-        problems += self._features(X, batch)[:last]
-        problems += self._targets(y)[:last]
-        if weights is not None:
-            own = weights if weights.ndim == 1 else weights[:, 0]
-            for row in np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last].tolist():
-                value = own[row]
-                what = f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
-                problems.append((row, Problem((f"the weight {weight!r} {what}",))))
-            if weights.ndim == 2:
-                unknown = Problem((f"the time {time!r} is missing or cannot be read",))
-                wrong = ~(np.abs(weights[:, 1]) <= LARGEST_INPUT)
-                problems += [(row, unknown) for row in np.flatnonzero(wrong)[:last].tolist()]
-        if not self._stream.unlabelled and (without := without_label(y)) is not None:
-            missing = Problem((f"the target {','.join(self._stream.targets)!r} is missing",))
-            problems += [(row, missing) for row in np.flatnonzero(without).tolist()]
-        return dict(problems[::-1])  # of several problems of a row the first
-
-    def _features(self, X: Array, batch: pa.RecordBatch) -> list[tuple[int, Problem]]:
-        if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
-            return []
-        wrong = ~(np.abs(X) <= LARGEST_INPUT)
-        if self._stream.gaps:
-            wrong &= ~np.isnan(X)
-        rows = np.flatnonzero(wrong.any(axis=1))[: self._last].tolist()
-        places = [(row, int(wrong[row].argmax())) for row in rows]
-        return [(row, self._feature(X[row, place], batch, row, place)) for row, place in places]
-
-    def _feature(self, number: float, batch: pa.RecordBatch, row: int, place: int) -> Problem:
-        name = self._stream.columns[place]
-        value = batch.column(name).slice(row, 1)
-        what = _wrong(number)
-        if unread(value, np.array([number])).any():
-            what = f"has {value[0].as_py()[:40]!r}, which does not read as a date or time"
-        return Problem((f"column {name!r} {what}",), name, fills=bool(np.isnan(number)))
-
-    def _targets(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
-        if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_TARGET)).any():
-            table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
-            return [
-                (row, _wrong_target(self._stream.targets[j], table[row, j]))
-                for row, j in found[: self._last].tolist()
-            ]
-        if self._stream.task == "classification" and y.dtype.kind in "fO":
-            return self._fractions(y)
-        return []
-
-    def _fractions(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
-        """Return a problem for each label that is a number with a fraction."""
-        use = Argument("task", "regression")
-        target = ",".join(self._stream.targets)
-        return [
-            (row, Problem((f"the target {target!r} is {value:g}, which is not a label: use ", use)))
-            for row, value in enumerate(y.tolist())
-            if isinstance(value, float) and value == value and value != round(value)
-        ]
 
 
 def _reason(why: str) -> Problem:
     """Return the problem for the reason that a reader of files gives."""
-    skip: Message = (
-        "correct it, leave such rows out with ",
-        Argument("skip_bad", "FILE"),
-        ", or name a word that means missing with ",
-        Argument("na", "WORD"),
-    )
     if why.startswith(NOT_DATA):
-        return Problem((why.removeprefix(NOT_DATA),), left_out=True)
-    return Problem((why,), hint=skip)
-
-
-def _wrong_target(name: str, value: float) -> Problem:
-    skip = ("leave such rows out with ", Argument("skip_bad", "FILE"))
-    return Problem((f"the target {name!r} {_wrong(value)}",), hint=skip if np.isinf(value) else ())
+        return Problem(why.removeprefix(NOT_DATA), left_out=True)
+    skip, na = argument("skip_bad", "FILE"), argument("na", "WORD")
+    hint = (
+        f"correct it, leave such rows out with {skip}, or name a word that means missing with {na}"
+    )
+    return Problem(why, hint=hint)
 
 
 def _wrong(value: float) -> str:
@@ -277,72 +196,72 @@ class FileStream:
             self._schema = self._own_schema(self._opened())
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
         self.targets = chooser.targets
-        chosen = chooser.columns(reading)
-        self.columns, self.categorical, self.keep = chosen.used, chosen.categorical, chosen.kept
+        used, self.categorical, automatic, self.keep = chooser.columns(reading)
         self.weight, self.time = reading.weight, reading.time
         self._watched: list[str] = []  # a row of totals is found by its word in the index
         if not reading.strict:
             numeric = [field.name for field in self._schema if is_number(field.type)]
             self._watched = [name for name in numeric if UNNAMED.fullmatch(name)]
-        by_itself = chosen.automatic and not reading.columns
+        by_itself = automatic and not reading.columns
         nested = {field.name for field in self._schema if pa.types.is_nested(field.type)}
-        lists = [name for name in self.columns if name in nested and by_itself]
-        self.columns = [name for name in self.columns if name not in lists]
-        chosen = chosen._replace(used=self.columns)
-        if not self.columns:
+        lists = [name for name in used if name in nested and by_itself]
+        #: The columns of X, their kinds, and the orders of their dates.
+        self._kinds = {name: (NUMBER, ISO) for name in used if name not in lists}
+        if not self._kinds:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
         self._source.require({*self.targets, *filter(None, (self.weight, self.time))})
         self._head = self._start()
-        self.kinds, self.orders, notes = chooser.kinds(chosen, self._head, reading.dates)
-        held = dict(zip(self.columns, self.kinds, strict=True))
+        self._kinds, notes = chooser.kinds(
+            self.columns, self.categorical, automatic, self._head, reading.dates
+        )
         if by_itself:
-            free = {name: kind for name, kind in held.items() if name not in self.categorical}
-            useless = chooser.of_no_use(free, self._head)
-            if len(useless) < len(held):
-                notes = [*notes, *useless.values()]
-                self._leave_out(useless)
-                held = dict(zip(self.columns, self.kinds, strict=True))
-        if chosen.automatic:
-            self.categorical = [name for name, kind in held.items() if kind == CATEGORY]
-        if not reading.strict and (name := self._newest_first(held)) is not None:
+            useless = chooser.of_no_use(self._kinds, self.categorical, self._head)
+            if len(useless) < len(self._kinds):
+                notes += useless.values()
+                self._kinds = {n: kind for n, kind in self._kinds.items() if n not in useless}
+        if automatic:
+            self.categorical = [n for n, (kind, _) in self._kinds.items() if kind == CATEGORY]
+        if not reading.strict and (name := self._newest_first()) is not None:
             if as_given or reads_once(reading.file):
-                notes = [*notes, (f"column {name!r} runs backwards: the newest row comes first",)]
+                notes.append(f"column {name!r} runs backwards: the newest row comes first")
             else:
                 self._source = Backwards(self._source)
                 self._head = self._start()
-                what = f"column {name!r} runs backwards, so the rows are read from the last one on"
-                notes = [*notes, (what,)]
-        chooser.check_usable(
-            [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
-            self.categorical, self._head, self._first_text, gaps=self.gaps,
-        )  # fmt: skip
+                notes.append(
+                    f"column {name!r} runs backwards, so the rows are read from the last one on"
+                )
+        plain = [n for n, (kind, _) in self._kinds.items() if kind not in (TIME, DATE, CLOCK)]
+        chooser.check_usable(plain, self.categorical, self._head, self._first_text, gaps=self.gaps)
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)
         if self.time is not None:
             self._time_as = chooser.time_kind(self.time, self._head, reading.dates)
         if lists:
-            names = ", ".join(map(repr, lists))
-            notes = [*notes, (f"columns of lists are left out: {names}",)]
-        self._notes = [*self._source.notes, *notes, *chooser.notes(held, self._head)]
+            notes.append(f"columns of lists are left out: {', '.join(map(repr, lists))}")
+        self._notes = [*self._source.notes, *notes, *chooser.notes(self._kinds, self._head)]
         self.task, self.reason = chooser.task(reading.task, self._head)
-        self._checks = RowChecks(self)
         self.unread: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, dict[str, Any]] = {}
         self.hours: dict[str, dict[str, Any]] = {}
-        self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
+        self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self._kinds))))
 
-    def _leave_out(self, names: Collection[str]) -> None:
-        """Use all columns but these."""
-        each = list(zip(self.columns, self.kinds, self.orders, strict=True))
-        self.columns, self.kinds, self.orders = (
-            [one[part] for one in each if one[0] not in names] for part in range(3)
-        )
+    @property
+    def columns(self) -> list[str]:
+        return list(self._kinds)
 
-    def _newest_first(self, kinds: dict[str, str]) -> str | None:
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self._kinds.values()]
+
+    @property
+    def orders(self) -> list[str]:
+        return [order for _, order in self._kinds.values()]
+
+    def _newest_first(self) -> str | None:
         """Return a column of times in which no row of the first ones is later than one before."""
-        for place, (name, kind) in enumerate(kinds.items()):
+        for name, (kind, order) in self._kinds.items():
             if kind in (TIME, DATE):
-                times = as_numbers(self._head.column(name), kind, self.orders[place])
+                times = as_numbers(self._head.column(name), kind, order)
                 steps = np.diff(times[~np.isnan(times)])
                 if len(steps) >= LEAST_STEPS and (steps <= 0.0).all() and steps.sum() < 0.0:
                     return name
@@ -350,9 +269,10 @@ class FileStream:
 
     def read_dates_as(self, orders: Sequence[str]) -> None:
         """Read dates with the year last in these orders, one per column, as a model has learned."""
-        self.orders = list(orders)
-        if self.time is not None and self.time in self.columns:
-            self._time_as = self._time_as[0], self.orders[self.columns.index(self.time)]
+        each = zip(self._kinds.items(), orders, strict=True)
+        self._kinds = {name: (kind, order) for (name, (kind, _)), order in each}
+        if self.time in self._kinds:
+            self._time_as = self._time_as[0], self._kinds[self.time][1]
 
     def _opened(self) -> pa.Schema:
         """Return the columns of the file, after its nested columns were made flat."""
@@ -458,21 +378,75 @@ class FileStream:
         """Return all rows of a batch that begins at a row, and the rows that cannot be used."""
         X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
         block = Block(X, y, weights, batch.select(self.keep), start + batch.num_rows)
-        problems = self._checks.problems(X, y, weights, batch)
-        return block, problems if self.reading.strict else self._totals(X, batch, problems)
+        return block, self._problems(X, y, weights, batch)
 
-    def _totals(
-        self, X: Array, batch: pa.RecordBatch, problems: dict[int, Problem]
+    def _problems(
+        self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
     ) -> dict[int, Problem]:
+        """Return a problem per row that cannot be used; the column BAD has those of the reader."""
+        problems: dict[int, Problem] = {}  # of several problems of a row the first
+        last = None if self.reading.skip_bad else 1  # all of a kind are needed, or the first
+
+        def find(wrong: Any, problem: Callable[[int], Problem]) -> None:
+            rows = [row for row in np.flatnonzero(wrong).tolist() if row not in problems]
+            problems.update((row, problem(row)) for row in rows[:last])
+
+        if BAD in batch.schema.names and batch.column(BAD).null_count < batch.num_rows:
+            reasons = batch.column(BAD).to_pylist()
+            problems |= {row: _reason(why) for row, why in enumerate(reasons) if why}
+        if not self.reading.strict:
+            self._find_totals(X, batch, problems)
+        if not np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
+            wrong = ~(np.abs(X) <= LARGEST_INPUT) & ~(np.isnan(X) & self.gaps)
+            first = wrong.argmax(axis=1).tolist()
+            find(wrong.any(axis=1), lambda row: self._feature(X, batch, row, first[row]))
+        target = ",".join(self.targets)
+        if y.dtype.kind == "f" and (bad := np.abs(y) > LARGEST_TARGET).any():
+            table, bad = y.reshape(len(y), -1), bad.reshape(len(y), -1)
+            find(bad.any(axis=1), lambda row: self._too_large(table[row], int(bad[row].argmax())))
+        elif self.task == "classification" and y.dtype.kind in "fO":
+            use = argument("task", "regression")
+            find(
+                np.array([isinstance(one, float) and one % 1.0 > 0.0 for one in y.tolist()], bool),
+                lambda row: Problem(
+                    f"the target {target!r} is {y[row]:g}, which is not a label: use {use}"
+                ),
+            )
+        if weights is not None:
+            own = weights if weights.ndim == 1 else weights[:, 0]
+            find(~((own >= 0.0) & (own <= LARGEST_WEIGHT)), lambda row: self._weight(own[row]))
+            if weights.ndim == 2:
+                unknown = Problem(f"the time {self.time!r} is missing or cannot be read")
+                find(~(np.abs(weights[:, 1]) <= LARGEST_INPUT), lambda row: unknown)
+        if not self.unlabelled and (without := without_label(y)) is not None:
+            find(without, lambda row: Problem(f"the target {target!r} is missing"))
+        return problems
+
+    def _feature(self, X: Array, batch: pa.RecordBatch, row: int, place: int) -> Problem:
+        name, number = self.columns[place], X[row, place]
+        value = batch.column(name).slice(row, 1)
+        what = _wrong(number)
+        if unread(value, X[row : row + 1, place]).any():
+            what = f"has {value[0].as_py()[:40]!r}, which does not read as a date or time"
+        return Problem(f"column {name!r} {what}", name, fills=bool(np.isnan(number)))
+
+    def _too_large(self, values: Array, place: int) -> Problem:
+        skip = f"leave such rows out with {argument('skip_bad', 'FILE')}"
+        what = f"the target {self.targets[place]!r} {_wrong(values[place])}"
+        return Problem(what, hint=skip if np.isinf(values[place]) else "")
+
+    def _weight(self, value: float) -> Problem:
+        what = f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
+        return Problem(f"the weight {self.weight!r} {what}")
+
+    def _find_totals(self, X: Array, batch: pa.RecordBatch, problems: dict[int, Problem]) -> None:
         """Add rows of totals, which have a word such as Total in a column of dates."""
-        for j, name in enumerate(self.columns):
-            if self.kinds[j] in (TIME, DATE) and is_text(batch.column(name).type):
-                values = batch.column(name)
+        for j, (name, (kind, _)) in enumerate(self._kinds.items()):
+            if kind in (TIME, DATE) and is_text((values := batch.column(name)).type):
                 for row in np.flatnonzero(unread(values, X[:, j])).tolist():
                     if is_total(word := values[row].as_py()):
                         what = f"{word!r} is in the column {name!r} of dates"
-                        problems[row] = Problem((what,), left_out=True)
-        return problems
+                        problems[row] = Problem(what, left_out=True)
 
     def _check_order(self, block: Block, problems: dict[int, Problem], last: float) -> float:
         """Add a problem for rows whose time is before that of an earlier row; return the last time.
@@ -487,7 +461,7 @@ class FileStream:
         early = np.flatnonzero((times < before[:-1]) & (times > -np.inf))
         for row in early[: None if self.reading.skip_bad else 1].tolist():
             what = f"the time {self.time!r} is before that of an earlier row"
-            problems[row] = Problem((what,), hint=("sort the rows by time",))
+            problems[row] = Problem(what, hint="sort the rows by time")
         return float(before[-1])
 
     def _count_values(
@@ -496,8 +470,7 @@ class FileStream:
         """Count text that does not read as a time, and times of day in columns of dates."""
         used = np.ones(len(X), dtype=bool)
         used[list(problems)] = False
-        for j, name in enumerate(self.columns):
-            kind = self.kinds[j]
+        for j, (name, (kind, _)) in enumerate(self._kinds.items()):
             if kind in (TIME, DATE, CLOCK) and is_text((values := batch.column(name)).type):
                 if self.gaps:
                     _count(self.unread, name, used & unread(values, X[:, j]), values, start)
@@ -506,8 +479,8 @@ class FileStream:
 
     def columns_became(self) -> list[dict[str, Any]]:
         """Describe each column of the file: those of X, then those that are left out."""
-        used = [column(*each) for each in zip(self.columns, self.kinds, self.orders, strict=True)]
-        others = {*self.columns, *self.targets, self.weight, self.time}
+        used = [column(name, *each) for name, each in self._kinds.items()]
+        others = {*self._kinds, *self.targets, self.weight, self.time}
         left = [name for name in self._schema.names if name not in others]
         unread = {**self._source.unread_words(), **self.unread}
         for one in used:
@@ -520,17 +493,6 @@ class FileStream:
     ) -> BadRow:
         values = batch.slice(row, 1).select([n for n in self._needed() if n != BAD]).to_pylist()[0]
         return BadRow(start + row, in_python(problems[row].message), values)
-
-    def at(self, row: int) -> Self:
-        """Return the same stream for a process that reads from a row on.
-
-        A file of text is scanned up to that row, so that reading can begin there.
-        """
-        twin = copy.copy(self)
-        with self._reading():
-            twin._source = self._source.at(row)
-        twin._checks = RowChecks(twin)
-        return twin
 
     def head(self, rows: int = 64) -> Block:
         """Return the first rows without reading again, up to the first bad one; perhaps none."""
@@ -569,10 +531,6 @@ class FileStream:
     def notes(self, *, options: bool = False) -> list[str]:
         """Return notes, such as on a column that names each row; ``options``: for a terminal."""
         return list(map(with_options if options else in_python, self._notes))
-
-    def unmatched(self) -> list[str]:
-        """Return the words of ``na`` that the rows read so far do not have."""
-        return self._source.unmatched()
 
     def decides(self) -> dict[str, Any]:
         """Return all choices that decide the rows, by option: the key of a checkpoint."""
@@ -643,13 +601,11 @@ class FileStream:
         return pa.float64() if whole or pa.types.is_null(kind) else kind
 
     def _features(self, batch: pa.RecordBatch) -> Array:
-        X = np.empty((batch.num_rows, len(self.columns)))
-        for j, name in enumerate(self.columns):
-            if name == NO_COLUMN:
-                X[:, j] = 0.0
-                continue
-            with self._turning(name):
-                X[:, j] = as_numbers(batch.column(name), self.kinds[j], self.orders[j])
+        X = np.zeros((batch.num_rows, len(self._kinds)))
+        for j, (name, kind) in enumerate(self._kinds.items()):
+            if name != NO_COLUMN:
+                with self._turning(name):
+                    X[:, j] = as_numbers(batch.column(name), *kind)
         if not self.reading.strict and (infinite := np.isinf(X)).any():
             X[infinite] = np.nan  # no measurement is infinite
         return X
@@ -697,9 +653,11 @@ class FileStream:
 
     def _error(self, problem: Problem, row: int) -> StreamError:
         return StreamError(
-            f"{self._name}: ", *problem.message, f" at row {row} (counting from 0)",
-            column=problem.column, row=row, hint=FILL_IN if problem.fills else problem.hint,
-        )  # fmt: skip
+            f"{self._name}: {problem.message} at row {row} (counting from 0)",
+            column=problem.column,
+            row=row,
+            hint=FILL_IN if problem.fills else problem.hint,
+        )
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -709,14 +667,14 @@ class FileStream:
         except StreamError as error:
             if error.column is None or error.hint:
                 raise
-            hint: Message = ("leave the column out with ", Argument("drop", error.column))
+            hint = f"leave the column out with {argument('drop', error.column)}"
             if error.column in self.targets:
-                hint = ("give ", Argument("task"))
+                hint = f"give {argument('task')}"
             elif error.column == self.weight:
-                hint = ("leave ", Argument("weight"), " out")
+                hint = f"leave {argument('weight')} out"
             elif error.column == self.time and self.time not in self.columns:
-                hint = ("leave ", Argument("time"), " out")
-            raise error.changed(hint=("correct it, or ", *hint)) from None
+                hint = f"leave {argument('time')} out"
+            raise error.changed(hint=f"correct it, or {hint}") from None
         except UnicodeDecodeError:
             raise not_text(self._name) from None
         except (pa.ArrowException, OSError) as error:
@@ -736,5 +694,4 @@ def _count(
     rows = np.flatnonzero(marked)
     if len(rows):
         value = values[int(rows[0])].as_py()
-        first = {"rows": 0, "first": start + int(rows[0]), "value": value}
-        counts.setdefault(name, first)["rows"] += len(rows)
+        count(counts, name, start + int(rows[0]), value, len(rows))
