@@ -4,7 +4,6 @@ import io
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 import threading
 
@@ -250,13 +249,11 @@ def test_exit_codes_are_in_the_help(capsys):
 
 
 @pytest.mark.parametrize("words, expected", [("pronk pre", "predict"), ("pronk ins", "inspect")])
-def test_a_shell_completes(words, expected):
-    environment = {
-        **os.environ, "_PRONK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "1",
-    }  # fmt: skip
-    command = [sys.executable, "-c", "from pronk.cli import main; main()"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == [expected]
+def test_a_shell_completes(capsys, monkeypatch, words, expected):
+    given = {"_PRONK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "1"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert call(capsys)[1].split() == [expected]
 
 
 def commands(group, words=()):

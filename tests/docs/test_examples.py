@@ -185,14 +185,11 @@ def test_every_algorithm_has_its_row_by_memory():
             assert not algorithms[name].bounded, name
 
 
-def test_the_page_of_exit_codes_quotes_a_real_message(tmp_path):
+def test_the_page_of_exit_codes_quotes_a_real_message(tmp_path, monkeypatch):
     (_, rows), (_, message) = blocks(DOCS / "api" / "exit-codes.md")[:2]
     (tmp_path / "job.csv").write_text(rows, encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-m", "pronk", "run", "job.csv", "--target", "y", "--strict"],
-        capture_output=True, text=True, env=environment(), cwd=tmp_path,
-    )  # fmt: skip
-    assert (result.returncode, result.stderr) == (2, message)
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["run", "job.csv", "--target", "y", "--strict"]) == (2, message)
 
 
 def test_the_ratios_of_boosting_are_those_of_the_page_of_streams():

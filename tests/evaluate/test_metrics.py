@@ -445,7 +445,8 @@ def test_probabilities_and_repetition_have_baselines_too(sticky):
     again.feed(X[150:], y[150:])
     for one, other in zip(again.worse, evaluation.worse, strict=True):
         assert (one.metric, one.baseline) == (other.metric, other.baseline)
-        assert (one.value, one.theirs) == pytest.approx((other.value, other.theirs), rel=1e-12)
+        values, others = (one.value, one.of_baseline), (other.value, other.of_baseline)
+        assert values == pytest.approx(others, rel=1e-12)
 
 
 def test_calibration_of_each_class_from_its_definition():

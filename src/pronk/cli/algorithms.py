@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from pronk.cli import screen
 from pronk.estimators.registry import algorithms
 
@@ -12,23 +10,11 @@ def list_algorithms(*, as_json: bool) -> None:
     """Print every algorithm with its use, tasks, cost and paper."""
     known = list(algorithms().values())
     if as_json:
-        screen.print_json(
-            {
-                algorithm.name: {
-                    "use": algorithm.use,
-                    "tasks": list(algorithm.tasks),
-                    "bounded": algorithm.bounded,
-                    "time": algorithm.time,
-                    "memory": algorithm.memory,
-                    "paper": algorithm.paper,
-                    "params": algorithm.params,
-                }
-                for algorithm in known
-            }
-        )
+        names = ("use", "tasks", "bounded", "time", "memory", "paper", "params")
+        screen.print_json({one.name: {name: getattr(one, name) for name in names} for one in known})
         return
     papers = list(dict.fromkeys(algorithm.paper for algorithm in known))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = screen.plain_table()
     table.add_column("name", style="bold", no_wrap=True)
     table.add_column("use it for")
     for title in ("task", "time per row", "bounded", "paper"):

@@ -36,13 +36,12 @@ from pronk.cli.options import (
     Seed,
     Threads,
     Workers,
-    annotated,
     check_exists,
     option,
     refuse_choices,
     with_options,
 )
-from pronk.cli.screen import CommandError, end_with
+from pronk.cli.screen import end_with, writing
 from pronk.cli.serve import SERVE_SETTINGS, ServeCommand, serve
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 
@@ -120,12 +119,9 @@ def demo(
     """Run `pronk run` on a generated file, then print the command for a file of your own."""
     from pronk.data.generated import write_rentals
 
-    try:
+    with writing("--output", output, 2):
         output.mkdir(parents=True, exist_ok=True)
         write_rentals(output / "rentals.csv", rows, seed)
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--output: {str(output)!r} cannot be written: {reason}") from None
     command = ["run", str(output / "rentals.csv"), "--target", "rentals", "--interval", "0.9"]
     files = {"predictions": "predictions.csv", "save": "model.pronk", "report": "page.html"}
     for name, file in files.items():
@@ -178,7 +174,7 @@ RUN = {
         short="-p",
     ),
     "by": option(LEARNER, str, "Learn one model per value of this column.", "COLUMN"),
-    "seed": annotated(Seed, 0),
+    "seed": Option(lambda _: Seed, 0),
     "predictions": option(
         OUTPUT,
         Path,
@@ -372,7 +368,7 @@ COMPARE = {
     ),
     "report": REPORT,
     "fresh": option(RESUME, bool, "Repeat finished runs.", default=False),
-    "workers": annotated(Workers, 2),
+    "workers": Option(lambda _: Workers, 2),
 }
 
 

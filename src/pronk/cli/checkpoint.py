@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pronk.cli.inputs import LearnedFile, describe_change, input_contents, learned_files
-from pronk.cli.screen import CommandError
+from pronk.cli.screen import CommandError, writing
 from pronk.core.state import StateError, checked_count, require
 from pronk.data import StreamError
 from pronk.data.errors import without_secrets
@@ -82,7 +82,13 @@ class Checkpoint:
                 require_position(tree[name], name, 2)
             require_position(tree["predictions"], "predictions", 4)
             before = None if tree["input"] is None else learned_files(tree["input"])
-            self._compare(tree["settings"])
+            for name, value in self.settings.items():
+                if (held := tree["settings"].get(name)) != value:
+                    raise CommandError(
+                        f"--checkpoint: {str(self.path)!r} was made with {name} {held!r}, now it "
+                        f"is {value!r}; use the same options, or remove the checkpoint to start "
+                        "over"
+                    )
             self._compare_input(before)
         self.rows = tree["rows"]
         return tree
@@ -97,15 +103,6 @@ class Checkpoint:
         contents = [[file.content for file in files or ()] for files in (before, self._input)]
         self.grown = contents[0] != contents[1]
 
-    def _compare(self, held: dict[str, Any]) -> None:
-        for name, value in self.settings.items():
-            before = held.get(name)
-            if before != value:
-                raise CommandError(
-                    f"--checkpoint: {str(self.path)!r} was made with {name} {before!r}, now it is "
-                    f"{value!r}; use the same options, or remove the checkpoint to start over"
-                )
-
     def due(self, rows: int) -> bool:
         """Return whether the next snapshot is due."""
         return rows - self.rows >= self.every
@@ -114,14 +111,8 @@ class Checkpoint:
         """Replace the snapshot; if writing fails, the last one remains."""
         files = None if self._input is None else [file.to_dict() for file in self._input]
         tree = {"settings": self.settings, "input": files, "rows": rows, **parts}
-        try:
+        with writing("--checkpoint", self.path, advice=f"; {self.advice()}"):
             save_checkpoint(tree, self.path)
-        except OSError as error:
-            raise CommandError(
-                f"--checkpoint: {str(self.path)!r} cannot be written: {error.strerror or error}; "
-                f"{self.advice()}",
-                1,
-            ) from None
         self.rows = rows
 
     def advice(self) -> str:

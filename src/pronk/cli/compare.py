@@ -12,33 +12,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from pronk.cli import screen
 from pronk.cli.models import build, check_weights, open_with_target, read_setting
-from pronk.cli.outputs import (
-    check_file,
-    open_store,
-    refuse_input,
-    results_folder,
-)
+from pronk.cli.outputs import check_file, open_store, refuse_input, results_folder
 from pronk.cli.screen import CommandError
 from pronk.core.checks import did_you_mean
 from pronk.data import FileStream, Preparing, Reading
 from pronk.data.errors import without_secret
 from pronk.data.opening import Origins, reads_once
 from pronk.data.source import is_url
-from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find, make
-from pronk.evaluate.comparison import (
-    RECORDS,
-    ComparedLearner,
-    Comparison,
-    Results,
-    results,
-)
-from pronk.evaluate.comparison_run import (
-    RunError,
-    inspect,
-    prepare,
-    warm_up,
-)
+from pronk.evaluate.comparison import RECORDS, ComparedLearner, Comparison, Results, results
+from pronk.evaluate.comparison_run import RunError, inspect, prepare, warm_up
 from pronk.evaluate.formatting import count
 from pronk.evaluate.study import run
 from pronk.report.comparison_page import describe, main_table, write_report
@@ -71,7 +54,9 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
         check_file("--report", options.report)
     stream = _open(reading)
     comparison = _comparison(options, stream, names)
-    _check_weight(comparison, stream)
+    if reading.weight is not None:
+        for learner in comparison.learners:
+            check_weights(stream.head(64)[2], learner.build(comparison.task, 0), learner.label)
     if reading.time is not None and options.order == "random":
         raise CommandError("--time needs --order given: rows must be in the order of time")
     with screen.warnings_as_notes(console):
@@ -89,12 +74,12 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
     _run(comparison, store, options.workers, folder, console)
     done = results(comparison, store)
     if options.report is not None:
-        _write(done, options.report)
+        with screen.writing("--report", options.report):
+            write_report(done, options.report, screen.command_line())
     if as_json:
         screen.print_json(as_dict(done, folder, options.report))
     else:
-        _print(done)
-        _print_paths(results=folder, report=options.report)
+        _print(done, {"results": folder, "report": options.report})
     for one in done.summaries:
         for text in done.notes(one):
             screen.note(f"{one.label}: {text}")
@@ -109,14 +94,12 @@ def read_names(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         label, sign, name = (word.strip() for word in part.partition("="))
         name = name if sign else label
-        try:
+        with screen.blaming("--algorithms"):
             find(name)
-        except ValueError as error:
-            raise CommandError(f"--algorithms: {error}") from None
         if not label or label in names:
             raise CommandError(
-                f"--algorithms: {part!r} occurs twice; write label=name to compare an algorithm "
-                "with itself"
+                f"--algorithms: {part!r} occurs twice or has an empty label; write label=name to "
+                "compare an algorithm with itself"
             )
         names[label] = name
     if not names:
@@ -204,21 +187,11 @@ def _learners(
 
 def _parameters(name: str, task: str) -> set[str]:
     """Return the names of all parameters, also those of the kernel."""
-    try:
+    with screen.blaming("--algorithms", "; see --task"):
         return set(make(name, task).get_params())
-    except ValueError as error:
-        raise CommandError(f"--algorithms: {error}; see --task") from None
 
 
 # -- before the runs -----------------------------------------------------------------------------
-
-
-def _check_weight(comparison: Comparison, stream: FileStream) -> None:
-    """Raise if a learner does not support the sample weights of the first rows."""
-    if comparison.reading.weight is None:
-        return
-    for one in comparison.learners:
-        check_weights(stream.head(64)[2], one.build(comparison.task, 0), one.label)
 
 
 def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
@@ -228,10 +201,8 @@ def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> N
             status.update(f"compiling {one.label}, once per environment")
             learner = one.build(stream.task, 0)
             model = prepare(learner, one.scale or comparison.scale, stream, comparison.view)
-            try:
+            with screen.blaming(f"--param: {one.label}"):
                 warm_up(model, stream, single=0)
-            except (InvalidParameterError, ValueError) as error:
-                raise CommandError(f"--param: {one.label}: {error}") from None
 
 
 def _default_folder(file: str, target: str) -> Path:
@@ -282,17 +253,8 @@ def _run(comparison: Comparison, store: Any, workers: int, folder: Path, console
 # -- the results ---------------------------------------------------------------------------------
 
 
-def _write(found: Results, report: Path) -> None:
-    """Write the report."""
-    try:
-        write_report(found, report, screen.command_line())
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--report: {str(report)!r} cannot be written: {reason}", 1) from None
-
-
-def _print(found: Results) -> None:
-    """Print the table."""
+def _print(found: Results, files: dict[str, Path | None]) -> None:
+    """Print the table, and the files that were written."""
     comparison, console = found.comparison, screen.output()
     inferred = f" (inferred from {comparison.reason})" if comparison.reason else ""
     title = f"{Path(comparison.file).name}, target {comparison.target}"
@@ -301,11 +263,7 @@ def _print(found: Results) -> None:
     hidden = (f"last {comparison.window:,} rows", "runs")  # for narrow screens
     console.print(screen.table(main_table(found), hidden))
     console.print()
-
-
-def _print_paths(**paths: Path | None) -> None:
-    console = screen.output()
-    for name, path in paths.items():
+    for name, path in files.items():
         if path is not None:
             console.print(f"{name + ':':<8} {path}", style="dim", markup=False, soft_wrap=True)
 
@@ -330,7 +288,7 @@ def as_dict(found: Results, folder: Path, report: Path | None) -> dict[str, Any]
         "runs_not_done": found.missing,
         "seed": comparison.seed,
         "learners": [
-            {**one.to_dict(), "worse": [lead.to_dict() for lead in found.worse(one)]}
+            {**one.to_dict(), "worse": [lead._asdict() for lead in found.worse(one)]}
             for one in found.summaries
         ],
         "baseline": found.baselines[0].to_dict() if found.baselines else None,

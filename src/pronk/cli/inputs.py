@@ -53,12 +53,6 @@ class LearnedInput:
         """Return the entry of the training record."""
         return {"rows": self.rows, "files": [file.to_dict() for file in self.files]}
 
-    @classmethod
-    def of(cls, state: Any) -> LearnedInput:
-        """Read the result of `to_dict` from a file; raise a StateError if it is damaged."""
-        files = state.get("files") if isinstance(state, dict) else None
-        return cls(learned_files(files), checked_count(state.get("rows"), "rows"))
-
 
 def learned_files(state: Any) -> list[LearnedFile]:
     """Read the entries of some files; raise a StateError if they are damaged."""
@@ -75,8 +69,12 @@ def learned_files(state: Any) -> list[LearnedFile]:
 def learned_inputs(training_record: dict[str, Any]) -> list[LearnedInput]:
     """Read the inputs that the training record of a model lists."""
     held = training_record.get("learned", [])
-    require(isinstance(held, list), "learned is not a list")
-    return [LearnedInput.of(one) for one in held]
+    good = isinstance(held, list) and all(isinstance(one, dict) for one in held)
+    require(good, "learned is not a list of inputs")
+    return [
+        LearnedInput(learned_files(one.get("files")), checked_count(one.get("rows"), "rows"))
+        for one in held
+    ]
 
 
 def input_contents(paths: Sequence[Any], known: Iterable[LearnedFile]) -> list[LearnedFile] | None:

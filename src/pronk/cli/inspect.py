@@ -21,9 +21,14 @@ LISTED = 8
 
 def inspect_file(path: Path, *, as_json: bool) -> None:
     """Print class, sizes, settings, state and certificate."""
-    if path.is_dir():
-        _show(_describe_folder(path), as_json=as_json)
-        return
+    found = _describe_folder(path) if path.is_dir() else _describe_file(path)
+    if as_json:
+        screen.print_json(found)
+    else:
+        _print(found)
+
+
+def _describe_file(path: Path) -> dict[str, Any]:
     header = read_header(path)
     found: dict[str, Any] = {
         "file": str(path),
@@ -32,23 +37,12 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
         "written_by": header["pronk"],
         "bytes": path.stat().st_size,
     }
+    tree = header["state"]
     if found["kind"] == "checkpoint":
-        tree = header["state"]
-        found["checkpoint"] = {
-            "rows": tree["rows"],
-            "finished": tree["finished"],
-            "settings": tree["settings"],
-        }
-    if found["kind"] == "model" or header["state"]["model"] is not None:
+        found["checkpoint"] = {name: tree[name] for name in ("rows", "finished", "settings")}
+    if found["kind"] == "model" or tree["model"] is not None:
         found["model"] = _describe(load(path))
-    _show(found, as_json=as_json)
-
-
-def _show(found: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(found)
-    else:
-        _print(found)
+    return found
 
 
 def _describe_folder(path: Path) -> dict[str, Any]:
@@ -152,9 +146,11 @@ def _facts(model: dict[str, Any]) -> dict[str, str]:
     facts["settings"] = ", ".join(f"{k}={v}" for k, v in model["params"].items())
     held = model.get("certificate")
     if held is not None:
-        facts["certificate"] = _certificate(held)
-        if held.get("combination"):
-            facts["  of combinations"] = _certificate(held["combination"])
+        several = {"certificate": held, "  of combinations": held.get("combination")}
+        for title, one in several.items():
+            if one:
+                bound = "none known" if one["bound"] is None else number(one["bound"])
+                facts[title] = f"regret {number(one['regret'])}, bound {bound}"
     return facts
 
 
@@ -162,8 +158,3 @@ def _listed(several: Iterable[str]) -> str:
     """Return the first of several names."""
     first = list(several)
     return ", ".join(first[:LISTED]) + (", .." if len(first) > LISTED else "")
-
-
-def _certificate(held: dict[str, Any]) -> str:
-    bound = "none known" if held["bound"] is None else number(held["bound"])
-    return f"regret {number(held['regret'])}, bound {bound}"

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from pronk.cli.scale_out import KeyedRun, key_errors, with_key
-from pronk.cli.screen import CommandError
+from pronk.cli.screen import CommandError, blaming
 from pronk.columns.dates import DATE, TIME
 from pronk.columns.values import CATEGORY, NUMBER, NUMERIC
 from pronk.data import FileStream, Prepared, Reading, StreamError
 from pronk.data.opening import open_source, reads_once
-from pronk.data.prepared import around
 from pronk.data.stream import FILL_IN
-from pronk.estimators import files
 from pronk.estimators.registry import find, make, make_for_key
 from pronk.evaluate.models import predicts_labels
 
@@ -30,10 +28,8 @@ def build(
 ) -> Any:
     """Build a learner as `pronk.make` does, with parameters given as text, ``key=value``."""
     params = dict(map(read_setting, settings))
-    try:
+    with blaming("--algorithm", "; see --task"):
         find(name).learner_class(task)
-    except ValueError as error:
-        raise CommandError(f"--algorithm: {error}; see --task") from None
     if "random_state" in params:
         raise CommandError("--param: give random_state as --seed")
     if per_key and params.get("delay"):
@@ -64,17 +60,17 @@ def read_setting(text: str) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
         raise CommandError(f"--param: {text!r} must have the form key=value, as in alpha=0.1")
+    key, value = key.strip(), value.strip()
     words = {"true": True, "false": False, "none": None}
-    value = value.strip()
     if value.lower() in words:
-        return key.strip(), words[value.lower()]
+        return key, words[value.lower()]
     try:
-        return key.strip(), ast.literal_eval(value)
+        return key, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return key.strip(), value
+        return key, value
 
 
-def describe_choices(chosen: dict[str, Any]) -> str:
+def describe_choices(chosen: dict[str, Any]) -> list[str]:
     """Describe the chosen parameters, and how to choose others."""
     texts = []
     if "bandwidth" in chosen:
@@ -86,8 +82,7 @@ def describe_choices(chosen: dict[str, Any]) -> str:
         other = "500: as for a single model" if small else "none: no limit"
         texts.append(f"budget={chosen['budget']} (-p budget={other})")
     others = {k: v for k, v in chosen.items() if k not in ("bandwidth", "budget")}
-    texts += [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
-    return "; ".join(texts)
+    return texts + [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
 
 
 # -- the rows of a file for a learner or a saved model ---------------------------------------------
@@ -122,11 +117,6 @@ def target_names(model: Any, stream: FileStream) -> list[str]:
     return list(map(str, names if len(names) == outputs else range(outputs)))
 
 
-def saved_model(path: Path) -> Prepared | KeyedRun:
-    """Load the model of a file, or the models of a folder."""
-    return KeyedRun.load(path) if path.is_dir() else around(files.load(path))
-
-
 def open_for_model(
     model: Any, path: Path, reading: Reading, rows: int | None = None, *, as_given: bool = False
 ) -> FileStream:
@@ -136,9 +126,12 @@ def open_for_model(
     """
     if isinstance(model, KeyedRun):
         reading = with_key(reading, model.by)
-    names, kinds = _columns(model)
+    found = getattr(model, "feature_names_in_", None)
+    names = [] if found is None else list(map(str, found))
+    ready = isinstance(model, Prepared | KeyedRun)
+    kinds = list(model.kinds_) if ready else [NUMBER] * int(model.n_features_in_)
     fills = getattr(model, "missing", "error")
-    given = [name for text in reading.columns for name in text.split(",")] or names or []
+    given = [name for text in reading.columns for name in text.split(",")] or names
     if len(given) not in (0, len(kinds)):
         raise CommandError(
             f"--columns names {len(given)} columns; name the {len(kinds)} of the model in order"
@@ -177,18 +170,9 @@ def open_for_model(
                 f"{reading.file!r}: column {name!r} is a {kind}, but the model has learned it as "
                 f"a {known}"
             )
-    if isinstance(model, Prepared | KeyedRun):
+    if ready:
         stream.read_dates_as(model.orders_)
     return stream
-
-
-def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
-    """Return the names, if any, and the kinds of a model's columns."""
-    names = getattr(model, "feature_names_in_", None)
-    found = None if names is None else [str(name) for name in names]
-    if isinstance(model, Prepared | KeyedRun):
-        return found, list(model.kinds_)
-    return found, [NUMBER] * int(model.n_features_in_)
 
 
 def missing_value_error(error: StreamError, path: Path) -> StreamError:

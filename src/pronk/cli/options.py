@@ -6,9 +6,8 @@ import inspect
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -43,13 +42,14 @@ class PanelCommand(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         panels |= {title: [] for title in (INPUT, LEARNER, OUTPUT, RESUME, SCALE_OUT)}
         others: list[tuple[str, str]] = []
+        parameter: Any
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
                 continue
             panel = getattr(parameter, "rich_help_panel", None)
             if parameter.param_type_name == "argument":
-                panel = "Arguments"
+                panel, record = "Arguments", (str(parameter.metavar), record[1])
             (others if panel is None else panels.setdefault(panel, [])).append(record)
         for title, records in {**panels, "Other": others}.items():
             if records:
@@ -60,8 +60,7 @@ class PanelCommand(TyperCommand):
 # -- tables of options ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An entry of a table: type and help by the name of its field, default, how a value is read."""
 
     annotation: Callable[[str], Any]
@@ -81,7 +80,8 @@ def option(
     *,
     short: str | None = None,
     default: Any = None,
-    value: Callable[[Any], Any] | None = None,
+    value: Callable[[Any], Any] = lambda given: given,
+    prefix: str = "--",
     **more: Any,
 ) -> Option:
     """Return an option of a table; its name is that of its field.
@@ -90,40 +90,22 @@ def option(
     texts. Without a default the value may be None. ``value`` converts what was given, and ``more``
     are arguments of `typer.Option`.
     """
-    several = kind is list
-    type_ = list[str] if several else kind
+    type_ = list[str] if kind is list else kind
     type_ = type_ | None if default is None else type_
     more |= {"metavar": metavar or _METAVARS.get(kind), "help": help_text, "rich_help_panel": panel}
 
     def annotation(name: str) -> Any:
-        names = [f"--{name.replace('_', '-')}", *([short] if short else [])]
+        names = [f"{prefix}{name.replace('_', '-')}", *([short] if short else [])]
         return Annotated[type_, typer.Option(*names, **more)]
 
-    read = value or (_as_tuple if several else _as_given)
+    def read(given: Any) -> Any:
+        return value(tuple(given or ()) if kind is list else given)
+
     return Option(annotation, default, read)
 
 
-def _as_given(value: Any) -> Any:
-    return value
-
-
-def _as_tuple(texts: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(texts or ())
-
-
-def switch_off(panel: str, help_text: str) -> Option:
-    """Return the flag --no-NAME, whose value is True unless it is given."""
-
-    def annotation(name: str) -> Any:
-        given = typer.Option(f"--no-{name}", help=help_text, rich_help_panel=panel)
-        return Annotated[bool, given]
-
-    return Option(annotation, False, operator.not_)
-
-
-def annotated(annotation: Any, default: Any = None) -> Option:
-    """Return an option of a table from an annotation, such as `Seed`."""
-    return Option(lambda _: annotation, default)
+#: Further arguments of a flag --no-NAME, whose value is True unless it is given.
+OFF: dict[str, Any] = {"default": False, "value": operator.not_, "prefix": "--no-"}
 
 
 def with_options(**tables: Mapping[str, Option]) -> Callable[[Callable[..., Any]], Any]:
@@ -167,7 +149,7 @@ READING = {
         "Columns of categories, such as codes; auto, which is the default, adds every text column "
         "except dates.",
         "COLUMN,..",
-        value=lambda given: _as_tuple(given) or None,
+        value=lambda given: given or None,
     ),
     "missing": option(
         INPUT,
@@ -213,7 +195,9 @@ READING = {
         "cp1252.",
         "NAME",
     ),
-    "header": switch_off(INPUT, "The CSV file has no header; its columns are named x0, x1, .."),
+    "header": option(
+        INPUT, bool, "The CSV file has no header; its columns are named x0, x1, ..", **OFF
+    ),
     "query": option(
         INPUT, str, "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:..", "SQL"
     ),
@@ -312,7 +296,7 @@ PREDICTIONS = {
         "LEVELS",
         value=read_levels,
     ),
-    "probabilities": switch_off(OUTPUT, "Leave out class probabilities."),
+    "probabilities": option(OUTPUT, bool, "Leave out class probabilities.", **OFF),
 }
 
 # -- single options ------------------------------------------------------------------------------

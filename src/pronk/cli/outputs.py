@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import FileIO
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from pronk.cli.screen import CommandError
+from pronk.cli.screen import CommandError, writing
 from pronk.data.opening import NDJSON, Origins
 from pronk.data.stream import BadRow
 from pronk.estimators.atomic import regular_or_new
@@ -37,7 +37,12 @@ def check_file(option: str, path: Path) -> None:
     check_regular(path, where)
     if not path.parent.is_dir():
         raise CommandError(f"{where}: there is no directory {str(path.parent)!r}; create it first")
-    check_place(path, where)
+    with writing(option, path, 2):
+        if path.is_file():
+            path.open("ab").close()
+        else:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
 
 
 def check_regular(path: Path, where: str) -> None:
@@ -50,30 +55,12 @@ def check_regular(path: Path, where: str) -> None:
         raise CommandError(f"{where} is a device, a pipe or a socket; give the name of a file")
 
 
-def check_place(path: Path, where: str) -> None:
-    """Create and delete a file at a path, or in the nearest existing directory above."""
-    place = path if path.is_dir() else path.parent
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    try:
-        if path.is_file():
-            path.open("ab").close()
-        else:
-            with tempfile.TemporaryFile(dir=place):
-                pass
-    except OSError as error:
-        raise CommandError(f"{where} cannot be written: {error.strerror or error}") from None
-
-
 @contextmanager
 def results_folder(directory: Path) -> Iterator[None]:
     """Create the folder of --output; turn a failure to write into one line."""
-    try:
+    with writing("--output", directory, 2):
         directory.mkdir(parents=True, exist_ok=True)
         yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--output: {str(directory)!r} cannot be written: {reason}") from None
 
 
 def open_store(path: Path, fresh: bool) -> Store:
@@ -101,7 +88,8 @@ def check_outputs(outputs: Mapping[str, Path | None], file: str, query: str | No
     for option, path in written.items():
         refuse_input(option, path, read)
     for (one, path), (other, place) in combinations(written.items(), 2):
-        if _same(path, place):
+        both = path.exists() and place.exists()
+        if path.samefile(place) if both else path.resolve() == place.resolve():
             raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
     for option, path in written.items():
         check_file(option, path)
@@ -118,12 +106,6 @@ def refuse_input(option: str, path: Path, read: Origins) -> None:
         )
 
 
-def _same(one: Path, other: Path) -> bool:
-    if one.exists() and other.exists():
-        return one.samefile(other)
-    return one.resolve() == other.resolve()
-
-
 # -- files that grow during a run ------------------------------------------------------------------
 
 
@@ -135,10 +117,7 @@ def _without_waiting(path: str, flags: int) -> int:
 class AppendedFile:
     """An unbuffered file that counts its rows and bytes, and can be truncated to a snapshot.
 
-    Parameters
-    ----------
-    path : file name
-    option : its name in messages
+    ``option`` is its name in messages.
     """
 
     def __init__(self, path: Path, option: str) -> None:
@@ -165,18 +144,12 @@ class AppendedFile:
                 f"{self.option}: {str(self.path)!r} has {held:,} bytes, but had {size:,} at the "
                 "snapshot; give the file of that run, or remove the checkpoint"
             )
-        self._open(size)
-        self.rows = rows
-
-    def _open(self, size: int) -> None:
-        try:
+        with writing(self.option, self.path):
             # Unbuffered: what is written is in the file, and a full disk is noticed at once.
             self._file = FileIO(self.path, "r+" if size else "w", opener=_without_waiting)
             self._file.truncate(size)
             self._file.seek(size)
-        except OSError as error:
-            raise self._failed(error) from None
-        self.bytes = size
+        self.rows, self.bytes = rows, size
 
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -186,21 +159,21 @@ class AppendedFile:
 
     def _write(self, data: bytes) -> None:
         """Append data; a failure names the option and the file."""
-        try:
+        with writing(self.option, self.path):
             self._append(data)
-        except OSError as error:
-            raise self._failed(error) from None
 
-    def sync(self) -> None:
-        """Flush everything written so far to the disk."""
-        try:
+    def _write_csv(self, names: list[str], rows: Iterable[Iterable[Any]]) -> None:
+        """Append rows of CSV, the first ones after a header."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows(rows if self.bytes else [names, *rows])
+        self._write(text.getvalue().encode("utf-8", "replace"))
+
+    def position(self) -> list[Any]:
+        """Flush everything written so far to the disk; return the rows and bytes."""
+        with writing(self.option, self.path):
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._failed(error) from None
-
-    def _failed(self, error: OSError) -> CommandError:
-        reason = error.strerror or error
-        return CommandError(f"{self.option}: {str(self.path)!r} cannot be written: {reason}", 1)
+        return [self.rows, self.bytes]
 
 
 class BadRowsFile(AppendedFile):
@@ -211,13 +184,8 @@ class BadRowsFile(AppendedFile):
 
     def write(self, rows: Sequence[BadRow]) -> None:
         """Append rows."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if not self.bytes:
-            writer.writerow(["row", "reason", "values"])
-        for bad in rows:
-            writer.writerow([bad.row, bad.reason, json.dumps(bad.values, default=str)])
-        self._write(text.getvalue().encode("utf-8", "replace"))
+        cells = [[bad.row, bad.reason, json.dumps(bad.values, default=str)] for bad in rows]
+        self._write_csv(["row", "reason", "values"], cells)
         self.rows += len(rows)
 
 
@@ -232,7 +200,6 @@ class MetricsFile(AppendedFile):
     """
 
     def __init__(self, path: Path, targets: Sequence[str] = ()) -> None:
-        check_metrics_ending(path)
         self._targets = list(targets)
         super().__init__(path, "--metrics")
         self._lines = path.suffix.lower() in NDJSON
@@ -240,18 +207,11 @@ class MetricsFile(AppendedFile):
     def write(self, record: Record, alarms: int, swaps: int) -> None:
         """Append a record."""
         values = finite(as_row(record, alarms, swaps, self._targets))
-        self._write(self._encode(values).encode())
-        self.rows += 1
-
-    def _encode(self, values: dict[str, Any]) -> str:
         if self._lines:
-            return json.dumps(values) + "\n"
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(values), lineterminator="\n")
-        if not self.bytes:
-            writer.writeheader()
-        writer.writerow(values)
-        return text.getvalue()
+            self._write(json.dumps(values).encode() + b"\n")
+        else:
+            self._write_csv(list(values), [values.values()])
+        self.rows += 1
 
 
 def as_row(record: Record, alarms: int, swaps: int, targets: Sequence[str] = ()) -> dict[str, Any]:

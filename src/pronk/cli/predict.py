@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pronk.cli import screen
 from pronk.cli.models import missing_value_error, open_for_model, target_names, task_of
@@ -18,7 +19,6 @@ from pronk.cli.predictions import (
     PredictionsFile,
     StandardOutput,
     check_ending,
-    check_interval,
     check_quantiles,
 )
 from pronk.cli.scale_out import KeyedRun
@@ -29,7 +29,7 @@ from pronk.data import FileStream, Reading, StreamError
 from pronk.estimators import files
 from pronk.evaluate.formatting import number
 from pronk.evaluate.metrics import DEFAULTS, Scores, get_scores
-from pronk.evaluate.models import BlockAdapter, has_probabilities
+from pronk.evaluate.models import BlockAdapter, can
 
 
 def predict_file(
@@ -54,13 +54,15 @@ def predict_file(
     keyed = isinstance(model, KeyedRun)
     task = task_of(model)
     labels = task == "classification"
-    check_interval(interval, task, model)
-    check_quantiles(quantiles, task, model)
+    check_quantiles(interval, quantiles, task, model)
     stream = open_for_model(model, path, reading, as_given=True)
     scored = stream.target is not None
-    shares = labels and probabilities and not keyed and has_probabilities(model)
+    shares = labels and probabilities and not keyed and can(model, "predict_proba")
+    kind = stream.target_type
+    if labels and not scored:
+        kind = pa.array(model.labels_ if isinstance(model, KeyedRun) else model.classes_).type
     layout = PredictionColumns(
-        _kind(model, stream) if labels else stream.target_type,
+        kind,
         targets=scored,
         intervals=interval is not None,
         quantiles=quantiles or (),
@@ -125,12 +127,3 @@ def _blocks(stream: FileStream, path: Path) -> Iterator[Any]:
         yield from (block for block in stream.blocks() if len(block.y))
     except StreamError as error:
         raise missing_value_error(error, path) from None
-
-
-def _kind(model: Any, stream: FileStream) -> Any:
-    """Return the Arrow type of the labels: of the file if it has labels, else of the model."""
-    import pyarrow as pa
-
-    if stream.target is not None:
-        return stream.target_type
-    return pa.array(model.labels_ if isinstance(model, KeyedRun) else model.classes_).type

@@ -13,7 +13,7 @@ Parquet file cannot grow: a run with checkpoints does not write one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.calibration import check_coverage, check_levels
 from pronk.cli.outputs import AppendedFile, csv_lines, json_lines
-from pronk.cli.screen import CommandError
+from pronk.cli.screen import CommandError, blaming, writing
 from pronk.core.state import require
 from pronk.data.opening import NDJSON, PARQUET
-from pronk.evaluate.models import Forecast, has_quantiles
+from pronk.evaluate.fields import checked_labels
+from pronk.evaluate.models import Forecast, can
 
 ENDINGS = (".csv", *NDJSON, *PARQUET)
 #: The file name of standard output.
@@ -40,16 +41,9 @@ _OWN = ("row", "y", "prediction", "low", "high")
 class PredictionColumns:
     """The columns of the predictions.
 
-    Parameters
-    ----------
-    kind : the Arrow type of targets and predictions
-    targets : whether there is a column y
-    intervals : whether there are columns low and high
-    quantiles : levels with a column of quantiles
-    classes : classes with a column of probabilities; None for those known after the first block
-    probabilities : whether there are columns of probabilities
-    kept : names and types of the columns of --keep
-    names : names of the targets, if there are several
+    ``kind`` is the Arrow type of targets and predictions; ``kept`` has names and types of the
+    columns of --keep, ``names`` those of several targets. ``classes`` are those with a column of
+    probabilities; None for those known after the first block.
     """
 
     def __init__(
@@ -71,7 +65,10 @@ class PredictionColumns:
         self.quantiles = [f"q{level:g}" for level in quantiles]
         self.probabilities = probabilities
         self.classes = classes
-        self.kept = {name: _plain_type(kind) for name, kind in (kept or {}).items()}
+        self.kept = {
+            name: kind.value_type if pa.types.is_dictionary(kind) else kind
+            for name, kind in (kept or {}).items()
+        }
         #: Labels that occurred after the header was written.
         self.late: set[str] = set()
         for name in self.kept:
@@ -94,30 +91,23 @@ class PredictionColumns:
         """Return the next rows."""
         columns: dict[str, Any] = {"row": np.arange(start, start + len(forecast))}
         for name, kind in self.kept.items():
-            columns[name] = _whole(kept.column(name)).cast(kind)
+            column = kept.column(name).cast(kind)
+            chunked = isinstance(column, pa.ChunkedArray)
+            columns[name] = column.combine_chunks() if chunked else column
 
-        def add(name: str, values: NDArray[Any]) -> None:
-            several = [values] if values.ndim == 1 else values.T
-            for column, one in zip(self._columns(name), several, strict=True):
+        labels = {"y": targets} if self.targets else {}
+        for name, values in {**labels, "prediction": forecast.values}.items():
+            assert values is not None
+            for column, one in zip(self._columns(name), np.atleast_2d(values.T), strict=True):
                 columns[column] = _column(one, self.kind)
-
-        def add_numbers(names: Sequence[str], numbers: NDArray[np.float64]) -> None:
-            """Add the columns of some names for each target; NaN is empty."""
+        numbers = [(["low", "high"], forecast.intervals)] if self.intervals else []
+        numbers += [(self.quantiles, forecast.quantiles)] if self.quantiles else []
+        for names, found in numbers:  # for each target; NaN is empty
+            assert found is not None
             each = zip(*map(self._columns, names), strict=True)
-            flat = numbers.reshape(len(forecast), -1).T
+            flat = found.reshape(len(forecast), -1).T
             for column, one in zip([name for own in each for name in own], flat, strict=True):
                 columns[column] = pa.array(one, from_pandas=True)
-
-        if self.targets:
-            assert targets is not None
-            add("y", targets)
-        add("prediction", forecast.values)
-        if self.intervals:
-            assert forecast.intervals is not None
-            add_numbers(("low", "high"), forecast.intervals)
-        if self.quantiles:
-            assert forecast.quantiles is not None
-            add_numbers(self.quantiles, forecast.quantiles)
         if self.probabilities:
             assert forecast.classes is not None
             if self.classes is None:
@@ -131,33 +121,83 @@ class PredictionColumns:
         return pa.record_batch(columns)
 
 
+class Kept:
+    """The columns of --keep, held until the predictions of their rows are known."""
+
+    def __init__(self) -> None:
+        self._waiting: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the columns of the next rows."""
+        self._waiting.append(batch)
+
+    def pop(self, rows: int) -> pa.Table:
+        """Remove and return the first rows."""
+        table = pa.Table.from_batches(self._waiting)
+        self._waiting = table.slice(rows).combine_chunks().to_batches()
+        return table.slice(0, rows).combine_chunks()
+
+    def to_state(self) -> NDArray[np.uint8] | None:
+        """Return the waiting rows as bytes."""
+        if not sum(batch.num_rows for batch in self._waiting):
+            return None
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, self._waiting[0].schema) as writer:
+            for batch in self._waiting:
+                writer.write_batch(batch)
+        return np.frombuffer(sink.getvalue(), dtype=np.uint8).copy()
+
+    def restore(self, state: NDArray[np.uint8] | None, names: list[str]) -> None:
+        """Restore the result of `to_state`, for columns of these names."""
+        if state is not None:
+            with ipc.open_stream(pa.py_buffer(state.tobytes())) as held:
+                require(held.schema.names == names, "the columns of --keep differ")
+                self._waiting = list(held)
+            for batch in self._waiting:
+                batch.validate(full=True)
+
+
 class PredictionsFile(AppendedFile):
     """A file of predictions. Rows count from 0; before the first label a prediction is empty."""
 
     def __init__(
-        self,
-        path: Path,
-        layout: PredictionColumns,
-        option: str = "--predictions",
+        self, path: Path, layout: PredictionColumns, option: str = "--predictions"
     ) -> None:
-        check_ending(path, option)
         super().__init__(path, option)
         self.layout = layout
-        if path.suffix.lower() == ".csv":
-            check_flat(layout.kept)
+        for name, kind in layout.kept.items():
+            if path.suffix.lower() == ".csv" and pa.types.is_nested(kind):
+                raise CommandError(
+                    f"--keep: {name!r} is of type {kind}, which CSV cannot hold; use .ndjson or "
+                    ".parquet"
+                )
+        self.kept = Kept()
         self._writer: Any = None
+
+    def begin(self, place: Sequence[Any] | None = None) -> None:
+        """Create an empty file, or continue with the classes and rows of a snapshot."""
+        if place is not None:
+            *_, classes, kept = place
+            labels = None if classes is None else checked_labels(classes, "classes")
+            self.layout.classes = None if labels is None else np.asarray(labels)
+            self.kept.restore(kept, list(self.layout.kept))
+        super().begin(place)
+
+    def position(self) -> list[Any]:
+        """Flush everything written so far; return rows, bytes, classes and the waiting rows."""
+        classes = self.layout.classes
+        labels = None if classes is None else classes.tolist()
+        return [*super().position(), labels, self.kept.to_state()]
 
     def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
         """Add the next rows."""
         batch = self.layout.batch(self.rows, targets, forecast, kept)
         ending = self.path.suffix.lower()
         if ending in PARQUET:
-            try:
+            with writing(self.option, self.path):
                 if self._writer is None:
                     self._writer = parquet.ParquetWriter(self._file, batch.schema)
                 self._writer.write_batch(batch)
-            except OSError as error:
-                raise self._failed(error) from None
         elif ending in NDJSON:
             self._write(json_lines(batch))
         else:
@@ -197,74 +237,27 @@ class StandardOutput(PredictionsFile):
         self.bytes += len(data)
 
 
-class Kept:
-    """The columns of --keep, held until the predictions of their rows are known."""
-
-    def __init__(self) -> None:
-        self._waiting: list[pa.RecordBatch] = []
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add the columns of the next rows."""
-        self._waiting.append(batch)
-
-    def pop(self, rows: int) -> pa.Table:
-        """Remove and return the first rows."""
-        table = pa.Table.from_batches(self._waiting)
-        self._waiting = table.slice(rows).combine_chunks().to_batches()
-        return table.slice(0, rows).combine_chunks()
-
-    def to_state(self) -> NDArray[np.uint8] | None:
-        """Return the waiting rows as bytes."""
-        if not sum(batch.num_rows for batch in self._waiting):
-            return None
-        sink = pa.BufferOutputStream()
-        with ipc.new_stream(sink, self._waiting[0].schema) as writer:
-            for batch in self._waiting:
-                writer.write_batch(batch)
-        return np.frombuffer(sink.getvalue(), dtype=np.uint8).copy()
-
-    def restore(self, state: NDArray[np.uint8] | None, names: list[str]) -> None:
-        """Restore the result of `to_state`, for columns of these names."""
-        if state is not None:
-            with ipc.open_stream(pa.py_buffer(state.tobytes())) as held:
-                require(held.schema.names == names, "the columns of --keep differ")
-                self._waiting = list(held)
-            for batch in self._waiting:
-                batch.validate(full=True)
-
-
-def check_interval(interval: float | None, task: str, model: Any) -> None:
-    """Raise if a model has no intervals, or not of this coverage."""
-    if interval is None:
-        return
-    try:
-        check_coverage(interval)
-    except ValueError as error:
-        raise CommandError(f"--interval: {error}") from None
-    _check_regressor("--interval", "intervals", task, model)
-
-
-def check_quantiles(quantiles: Sequence[float] | None, task: str, model: Any) -> None:
-    """Raise if a model has no quantiles, or not at these levels."""
-    if quantiles is None:
-        return
-    try:
-        check_levels(quantiles)
-    except ValueError as error:
-        raise CommandError(f"--quantiles: {error}") from None
-    if len(set(quantiles)) < len(quantiles):
-        raise CommandError("--quantiles: a level occurs twice; give each once")
-    _check_regressor("--quantiles", "quantiles", task, model)
-
-
-def _check_regressor(option: str, what: str, task: str, model: Any) -> None:
-    if task == "classification":
-        raise CommandError(f"{option} is for regression; a classifier returns probabilities")
-    if not has_quantiles(model):
-        learner = getattr(model, "learner", model)
-        raise CommandError(
-            f"{option}: {type(learner).__name__} has no {what}; the default learner has"
-        )
+def check_quantiles(
+    interval: float | None, quantiles: Sequence[float] | None, task: str, model: Any
+) -> None:
+    """Raise if a model has no interval of this coverage, or no quantiles at these levels."""
+    checks: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
+        ("interval", interval, check_coverage),
+        ("quantiles", quantiles, check_levels),
+    )
+    for name, given, check in checks:
+        if given is None:
+            continue
+        with blaming(f"--{name}"):
+            check(given)
+        if name == "quantiles" and len(set(given)) < len(given):
+            raise CommandError("--quantiles: a level occurs twice; give each once")
+        if task == "classification":
+            raise CommandError(f"--{name} is for regression; a classifier returns probabilities")
+        if not can(model, "predict_quantiles"):
+            learner = type(getattr(model, "learner", model)).__name__
+            what = f"{name.removesuffix('s')}s"
+            raise CommandError(f"--{name}: {learner} has no {what}; the default learner has")
 
 
 def check_ending(path: Path, option: str) -> None:
@@ -273,24 +266,6 @@ def check_ending(path: Path, option: str) -> None:
         raise CommandError(
             f"{option}: {str(path)!r} must end in .csv, .ndjson or .parquet; - is standard output"
         )
-
-
-def check_flat(kept: dict[str, pa.DataType]) -> None:
-    """Raise if a column does not fit into CSV."""
-    for name, kind in kept.items():
-        if pa.types.is_nested(kind):
-            raise CommandError(
-                f"--keep: {name!r} is of type {kind}, which CSV cannot hold; use .ndjson or "
-                ".parquet"
-            )
-
-
-def _whole(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _word(label: Any) -> str:

@@ -20,24 +20,16 @@ from pronk.cli.models import (
     open_for_model,
     open_with_target,
     read_setting,
-    saved_model,
 )
 from pronk.cli.on_alarm import split
 from pronk.cli.outputs import check_metrics_ending, check_outputs
-from pronk.cli.predictions import (
-    STANDARD_OUTPUT,
-    StandardOutput,
-    check_ending,
-    check_interval,
-    check_quantiles,
-)
+from pronk.cli.predictions import STANDARD_OUTPUT, StandardOutput, check_ending, check_quantiles
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
     key_errors,
     keyed_rows,
     models_folder,
-    note_one_core,
     training_record_in,
     with_key,
 )
@@ -45,7 +37,7 @@ from pronk.cli.screen import CommandError
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
 from pronk.data import FileStream, Preparing, Reading
 from pronk.data.opening import NDJSON
-from pronk.data.prepared import prepared
+from pronk.data.prepared import around, prepared
 from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import defaults_of, find
@@ -86,8 +78,6 @@ class RunOptions:
 def run_job(job: RunOptions, *, as_json: bool) -> None:
     """Check the options, read the file once, print the summary."""
     check_job(job)
-    if job.on_alarm is not None:
-        split(job.on_alarm)
     with locked(job.checkpoint), ExitStack() as stack:
         _run(job, as_json, stack)
 
@@ -103,10 +93,12 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         job, model, stream = _resumed_model(job, job.model, stack)
     if isinstance(model, KeyedRun):
         stream.rows = keyed_rows(len(stream.columns))
-    note_one_core(job, console)
-    check_interval(job.interval, stream.task, model)
-    check_quantiles(job.quantiles, stream.task, model)
-    _check_weight(stream, model, job.algorithm)
+    if job.workers is not None and job.by is None:
+        text = "--workers shares the models of --by; one model learns on one core"
+        screen.note(text, console)
+    check_quantiles(job.interval, job.quantiles, stream.task, model)
+    if stream.weight is not None:
+        check_weights(stream.head(64)[2], model.learner, job.algorithm)
     _check_times(job, stream, model)
     run = RunLoop(job, stream, model, console, as_json)
     if job.save is not None:
@@ -116,9 +108,10 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, model.learner, console)
-        with screen.compiling(console, spinner=False):  # what later rows use
-            last = run.run()
-    run.chosen = _with_bandwidth(chosen, run.model)
+        last = run.run()
+    run.chosen = dict(chosen)
+    if "bandwidth" in chosen and not isinstance(model, KeyedRun):  # estimated from the first rows
+        run.chosen["bandwidth"] = float(run.model.learner_.kernel_.bandwidth)
     if stream.task == "classification" and len(run.model.classes_) < 2:
         label = run.model.classes_[0]
         raise CommandError(
@@ -126,11 +119,12 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         )
     if job.save is not None:
         run.model.training_record_ = run.training_record()
-        _save(run.model, job.save)
+        with screen.writing("--save", job.save):
+            run.model.save(job.save)
     if job.report is not None:
         write_page(run, last, job.report)
     # The summary goes to stderr where the predictions are printed to stdout.
-    printed = isinstance(run.files.predictions, StandardOutput)
+    printed = isinstance(run.predictions, StandardOutput)
     if as_json:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
@@ -144,7 +138,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
 
 def _new_model(job: RunOptions, stack: ExitStack) -> tuple[Any, FileStream, dict[str, Any]]:
     """Build the model; return it with the rows and the parameters that were chosen for it."""
-    _check_algorithm(job.algorithm)
+    with screen.blaming("--algorithm"):
+        find(job.algorithm)
     reading = job.reading if job.by is None else with_key(job.reading, job.by)
     with key_errors(job.by):
         stream = open_with_target(reading)
@@ -164,7 +159,7 @@ def _resumed_model(
     job: RunOptions, path: Path, stack: ExitStack
 ) -> tuple[RunOptions, Any, FileStream]:
     """Load the model of `--model`; return it with the options it decides and the rows."""
-    model: Any = saved_model(path)
+    model: Any = KeyedRun.load(path) if path.is_dir() else around(files.load(path))
     if isinstance(model, KeyedRun):
         stack.callback(model.abandon)
     else:
@@ -186,14 +181,13 @@ def _resumed_model(
 def check_job(job: RunOptions) -> None:
     """Raise if options exclude each other or an output cannot be written to a file of its own."""
     refuse_combinations(job)
-    printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
     keyed = job.model is not None and (job.model / "store.json").is_file()
     if job.model is not None and not job.model.is_file() and not keyed:
         raise CommandError(f"--model: {str(job.model)!r} does not exist, or is not a saved model")
     outputs = {
         # One model per key: a folder.
         "--save": None if job.by or keyed else job.model if job.save is None else job.save,
-        "--predictions": None if printed else job.predictions,
+        "--predictions": job.predictions,
         "--metrics": job.metrics,
         "--report": job.report,
         "--checkpoint": job.checkpoint,
@@ -202,8 +196,10 @@ def check_job(job: RunOptions) -> None:
     check_outputs(outputs, job.reading.file, job.reading.query)
     if job.metrics is not None:
         check_metrics_ending(job.metrics)
-    if job.predictions is not None and not printed:
+    if job.predictions is not None and str(job.predictions) != STANDARD_OUTPUT:
         check_ending(job.predictions, "--predictions")
+    if job.on_alarm is not None:
+        split(job.on_alarm)
 
 
 def refuse_combinations(job: RunOptions) -> None:
@@ -288,13 +284,6 @@ def options_for_model(job: RunOptions, model: Any) -> RunOptions:
     )
 
 
-def _check_algorithm(name: str) -> None:
-    try:
-        find(name)
-    except ValueError as error:
-        raise CommandError(f"--algorithm: {error}") from None
-
-
 def _check_input(run: RunLoop, training_record: dict[str, Any], console: Console) -> None:
     """Record which files the model learns; raise if it has already learned one of them.
 
@@ -313,45 +302,26 @@ def _check_input(run: RunLoop, training_record: dict[str, Any], console: Console
     if run.files_read is None:
         what = "rows of a query" if job.reading.query else f"rows of {job.reading.name}"
         screen.note(f"{what} are not recorded in the model and can be learned twice", console)
-    elif not job.again and not _resumes(job):
+    elif not job.again and not (job.checkpoint is not None and job.checkpoint.exists()):
         refuse_learned(option, place, run.learned, run.files_read)
-
-
-def _resumes(job: RunOptions) -> bool:
-    """Return whether the run resumes from a checkpoint."""
-    return job.checkpoint is not None and job.checkpoint.exists()
-
-
-def _check_weight(stream: FileStream, model: Any, name: str) -> None:
-    if stream.weight is not None:
-        check_weights(stream.head(64)[2], model.learner, name)
 
 
 def _check_times(job: RunOptions, stream: FileStream, model: Any) -> None:
     """Raise if times are missing, or given to a learner that does not use them."""
-    learner, name = model.learner, job.algorithm
+    learner = model.learner
     if stream.time is None and isinstance(getattr(learner, "half_life", None), str):
         raise CommandError(f"--time is missing: half_life={learner.half_life!r} is a time")
-    if stream.time is None:
-        return
-    if not supports_times(learner):
+    if stream.time is not None and not supports_times(learner):
         raise CommandError(
-            f"--time: {name} does not forget by time; use the default learner, or one with a "
-            "half-life in time, such as --algorithm kernel-awv --param half_life=1h"
+            f"--time: {job.algorithm} does not forget by time; use the default learner, or one "
+            "with a half-life in time, such as --algorithm kernel-awv --param half_life=1h"
         )
-
-
-def _with_bandwidth(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Add the bandwidth estimated from the first rows to the chosen parameters."""
-    if "bandwidth" not in chosen or isinstance(model, KeyedRun):
-        return chosen
-    return {**chosen, "bandwidth": float(model.learner_.kernel_.bandwidth)}
 
 
 def _warm(model: Any, stream: FileStream, console: Console) -> None:
     """Learn the first rows with a copy, to find invalid parameters and to compile before timing."""
     twin: Any = model.model_of_new_key() if isinstance(model, KeyedRun) else copy.deepcopy(model)
-    with screen.compiling(console):
+    with console.status("compiling, once per environment"):
         try:
             warm_up(twin, stream, single=0)
         except InvalidParameterError as error:
@@ -369,11 +339,3 @@ def _note_unbounded(name: str, learner: Any, console: Console) -> None:
         return  # the budget bounds the number of points
     advice = "; --param history=projected bounds it" if hasattr(learner, "history") else ""
     screen.note(f"the memory of {name} grows with the rows ({algorithm.memory}){advice}", console)
-
-
-def _save(model: Any, path: Path) -> None:
-    try:
-        model.save(path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--save: {str(path)!r} cannot be written: {reason}", 1) from None

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.checkpoint import (
-    Checkpoint,
-    damage_reported,
-    without_part,
-)
+from pronk.cli.checkpoint import Checkpoint, damage_reported, without_part
 from pronk.cli.inputs import LearnedFile, LearnedInput, add_input, input_files
 from pronk.cli.models import check_weights
 from pronk.cli.on_alarm import OnAlarm
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
-    Kept,
     PredictionColumns,
     PredictionsFile,
     StandardOutput,
@@ -37,124 +30,17 @@ from pronk.cli.screen import CommandError
 from pronk.core.state import require
 from pronk.data import FileStream, StreamError
 from pronk.data.errors import option
-from pronk.data.stream import BadRow, Block
+from pronk.data.stream import Block
 from pronk.estimators.files import learner_from_tree, learner_tree
 from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.evaluation import PIECE
-from pronk.evaluate.fields import checked_labels
-from pronk.evaluate.formatting import Bar, number
-from pronk.evaluate.metrics import ALL
-from pronk.evaluate.models import has_probabilities
+from pronk.evaluate.formatting import Bar
+from pronk.evaluate.metrics import usual_metrics
+from pronk.evaluate.models import can
 from pronk.evaluate.trace import Trace, changes_of, count_changes
 
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
-
-
-class RunFiles:
-    """The files written during a run: predictions, metrics, skipped rows.
-
-    They are created, or truncated to their length at the snapshot from which a run resumes.
-
-    Parameters
-    ----------
-    job : the options of the run
-    stream : the rows, and those that were skipped
-    several : the names of the targets, if there are several
-    as_json : whether predictions on standard output are NDJSON
-    """
-
-    def __init__(
-        self, job: RunOptions, stream: FileStream, several: Sequence[str], *, as_json: bool
-    ) -> None:
-        self._job = job
-        self._stream = stream
-        self._several = several
-        self._as_json = as_json
-        self.predictions: PredictionsFile | None = None
-        self.kept = Kept()
-        self.metrics: MetricsFile | None = None
-        self.bad: BadRowsFile | None = None
-
-    def open(self, stack: ExitStack, probabilities: bool, resume: dict[str, Any] | None) -> None:
-        """Create the files, or reopen those of a snapshot; the stack closes them."""
-        job, places = self._job, resume or {}
-        if job.predictions is not None:
-            self.predictions = self._predictions(
-                job.predictions, probabilities, places.get("predictions")
-            )
-        if job.metrics is not None:
-            self.metrics = MetricsFile(job.metrics, self._several)
-        if job.skip_bad is not None:
-            self.bad = BadRowsFile(job.skip_bad)
-        files = {"predictions": self.predictions, "metrics": self.metrics, "bad": self.bad}
-        for name, file in files.items():
-            if file is not None:
-                file.begin(places.get(name))
-                stack.enter_context(file)
-
-    def _predictions(
-        self, path: Path, probabilities: bool, place: list[Any] | None
-    ) -> PredictionsFile:
-        layout = PredictionColumns(
-            self._stream.target_type,
-            intervals=self._job.interval is not None,
-            quantiles=self._job.quantiles or (),
-            probabilities=probabilities and self._job.probabilities,
-            kept=self._stream.kept_types(),
-            names=self._several,
-        )
-        if place is not None:
-            with damage_reported(f"--checkpoint: {str(self._job.checkpoint)!r}"):
-                *_, classes, kept = place
-                if classes is not None:
-                    layout.classes = np.asarray(checked_labels(classes, "classes"))
-                self.kept.restore(kept, list(layout.kept))
-        elif layout.probabilities:
-            layout.classes = self._stream.known_labels()
-        if str(path) == STANDARD_OUTPUT:
-            return StandardOutput(layout, lines=self._as_json)
-        return PredictionsFile(path, layout)
-
-    def write_bad_rows(self, rows: Sequence[BadRow]) -> None:
-        """Write the skipped rows to their file."""
-        if self.bad is not None and rows:
-            self.bad.write(rows)
-
-    def write_metrics(self, records: Sequence[Record], alarms: int, swaps: int) -> None:
-        """Write records to their file, with the numbers of alarms and of swaps so far."""
-        if self.metrics is not None:
-            for record in records:
-                self.metrics.write(record, alarms, swaps)
-
-    def write_predictions(self, records: Sequence[Record]) -> None:
-        """Write the predictions of records to their file, with the columns of --keep."""
-        assert self.predictions is not None
-        for record in records:
-            if record.forecast is not None:
-                kept = self.kept.pop(len(record.forecast))
-                self.predictions.write(record.targets, record.forecast, kept)
-
-    def positions(self) -> dict[str, Any]:
-        """Flush the files to disk and return their positions, for a snapshot."""
-        predictions = None
-        if isinstance(self.predictions, PredictionsFile):
-            classes = self.predictions.layout.classes
-            predictions = [
-                *_position(self.predictions),
-                None if classes is None else classes.tolist(),
-                self.kept.to_state(),
-            ]
-        return {
-            "predictions": predictions,
-            "metrics": None if self.metrics is None else _position(self.metrics),
-            "bad": None if self.bad is None else _position(self.bad),
-        }
-
-
-def _position(file: AppendedFile) -> list[int]:
-    file.sync()
-    return [file.rows, file.bytes]
 
 
 class Stopped(BaseException):
@@ -163,10 +49,6 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-    @property
-    def name(self) -> str:
-        return signal.Signals(self.number).name
 
 
 class Interruptions:
@@ -238,7 +120,10 @@ class RunLoop:
         self.files_read: list[LearnedFile] | None = None  # files that the model learns in this run
         self.finished = False
         self.checkpoint: Checkpoint | None = None
-        self.files = RunFiles(job, stream, self.several, as_json=as_json)
+        self.as_json = as_json
+        self.predictions: PredictionsFile | None = None
+        self.metrics: MetricsFile | None = None
+        self.bad: BadRowsFile | None = None
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
         self._alarms_printed = 0
@@ -246,11 +131,9 @@ class RunLoop:
         self.chosen: dict[str, Any] = {}  # parameters that were not given
 
     def _evaluation(self) -> Evaluation:
-        shares = self.stream.task == "classification" and has_probabilities(self.model)
+        shares = self.stream.task == "classification" and can(self.model, "predict_proba")
         shares = shares and self.job.by is None
-        names = ALL[self.stream.task]
-        if not shares:
-            names = tuple(name for name in names if name not in ("log_loss", "auc"))
+        names = usual_metrics(self.stream.task, shares)
         if self.job.quantiles is not None:
             names = (*names, "pinball", "crps")
         return Evaluation(
@@ -331,7 +214,7 @@ class RunLoop:
             self.checkpoint = Checkpoint(job.checkpoint, job.checkpoint_every, settings, paths)
             resume = self._resume()
         with ExitStack() as stack:
-            self.files.open(stack, self.evaluation.probabilities, resume)
+            self._open_files(stack, resume or {})
             if not self.finished:
                 try:
                     self._rows(stack)
@@ -349,17 +232,47 @@ class RunLoop:
             rest = self.evaluation.finish()
             self._records = [] if rest is None else [rest]
             self._write()
-        if self.files.predictions is not None:
-            self._note_late(self.files.predictions.layout)
+        if self.predictions is not None:
+            self._note_late(self.predictions.layout)
         if self._on_alarm is not None:
             self._on_alarm.finish()
         return self.evaluation.record()
 
+    def _files(self) -> dict[str, AppendedFile | None]:
+        return {"predictions": self.predictions, "metrics": self.metrics, "bad": self.bad}
+
+    def _open_files(self, stack: ExitStack, places: dict[str, Any]) -> None:
+        """Create the output files, or truncate them to their positions in a snapshot."""
+        job, stream = self.job, self.stream
+        if job.predictions is not None:
+            layout = PredictionColumns(
+                stream.target_type,
+                intervals=job.interval is not None,
+                quantiles=job.quantiles or (),
+                probabilities=self.evaluation.probabilities and job.probabilities,
+                kept=stream.kept_types(),
+                names=self.several,
+            )
+            if layout.probabilities and not places:
+                layout.classes = stream.known_labels()
+            printed = str(job.predictions) == STANDARD_OUTPUT
+            self.predictions = (
+                StandardOutput(layout, lines=self.as_json)
+                if printed
+                else PredictionsFile(job.predictions, layout)
+            )
+        if job.metrics is not None:
+            self.metrics = MetricsFile(job.metrics, self.several)
+        if job.skip_bad is not None:
+            self.bad = BadRowsFile(job.skip_bad)
+        for name, file in self._files().items():
+            if file is not None:
+                with damage_reported(f"--checkpoint: {str(job.checkpoint)!r}"):
+                    file.begin(places.get(name))
+                stack.enter_context(file)
+
     def _rows(self, stack: ExitStack) -> None:
-        bar = Bar(self.stream, console=self.console, number=number)
-        shown = self.console.is_terminal
-        if shown:
-            stack.enter_context(bar)
+        bar = stack.enter_context(Bar(self.stream, console=self.console))
         signals = Interruptions()
         if self.checkpoint is not None:
             stack.enter_context(signals)
@@ -369,8 +282,7 @@ class RunLoop:
             with signals.block():
                 self._block(block)
                 self._write()
-                if shown:
-                    bar.show(self.evaluation)
+                bar.show(self.evaluation)
                 # A shorter block precedes an invalid row or the end.
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
@@ -380,23 +292,28 @@ class RunLoop:
         self._records = []
         if len(block.y):
             X = block.X
-            if self.files.predictions is not None:
-                self.files.kept.add(block.kept)
+            if self.predictions is not None:
+                self.predictions.kept.add(block.kept)
             if isinstance(self.model, KeyedRun):
                 X = self.model.with_keys(X, block.kept)
             if self.stream.weight is not None:
                 check_weights(block.weights, self.model.learner, self.job.algorithm, self.position)
             self._records = self.evaluation.feed(X, block.y, block.weights)
         self.position = block.position
-        self.files.write_bad_rows(block.bad)
+        if self.bad is not None and block.bad:
+            self.bad.write(block.bad)
 
     def _write(self) -> None:
         """Write the predictions and records of a block, and print its drift alarms."""
         swaps = count_changes(self.model).get("swaps", 0) if self._records else 0
-        self.files.write_metrics(self._records, len(self.trace.alarms), swaps)
-        if self.files.predictions is not None:
-            records = [*self._records, self.evaluation.record()]
-            self.files.write_predictions(records)
+        for record in self._records:
+            if self.metrics is not None:
+                self.metrics.write(record, len(self.trace.alarms), swaps)
+        if self.predictions is not None:
+            for record in (*self._records, self.evaluation.record()):
+                if record.forecast is not None:
+                    kept = self.predictions.kept.pop(len(record.forecast))
+                    self.predictions.write(record.targets, record.forecast, kept)
         self._records = []
         for alarm in self.trace.alarms[self._alarms_printed :]:
             text = f"drift: the loss rose since row {alarm.since:,}, detected at row {alarm.row:,}"
@@ -446,7 +363,7 @@ class RunLoop:
             model=learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
             training_record=self._facts(),
-            **self.files.positions(),
+            **{name: file and file.position() for name, file in self._files().items()},
             finished=self.finished,
         )
 
@@ -478,5 +395,6 @@ class RunLoop:
         if self.position % self.stream.rows == 0 and self.position > self.checkpoint.rows:
             self._snapshot()
         return CommandError(
-            f"stopped by {stopped.name}; {self.checkpoint.advice()}", 128 + stopped.number
+            f"stopped by {signal.Signals(stopped.number).name}; {self.checkpoint.advice()}",
+            128 + stopped.number,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.cli.screen import CommandError, note
+from pronk.cli.screen import CommandError
 from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.estimators import files
 from pronk.estimators.targets import scales_targets
@@ -41,12 +41,6 @@ def local_workers(workers: int | None, cluster: str | None) -> int | None:
     if not number.isdigit() or not int(number):
         raise CommandError(f"--cluster: {cluster!r} must be local:N with N processes")
     return int(number)
-
-
-def note_one_core(job: RunOptions, console: Any) -> None:
-    """Print that workers have nothing to share where there is one model."""
-    if job.workers is not None and job.by is None:
-        note("--workers shares the models of --by; one model learns on one core", console)
 
 
 # -- one model per key (--by) ----------------------------------------------------------------------

@@ -53,12 +53,18 @@ def note(text: str, console: Console | None = None) -> None:
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
 
 
+def plain_table(**options: Any) -> Any:
+    """Return an empty table without lines."""
+    from rich.table import Table
+
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **options)
+
+
 def table(found: Table, hidden: Container[str] = ()) -> Any:
     """Return a table for a console, without the columns of some titles."""
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = plain_table()
     columns = [i for i, title in enumerate(found.header) if title not in hidden]
     for i in columns:
         title = Text(visible(found.header[i]))
@@ -72,10 +78,9 @@ def table(found: Table, hidden: Container[str] = ()) -> Any:
 
 def facts(found: Mapping[str, str]) -> Any:
     """Return names and texts for a console, one per line."""
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = plain_table(show_header=False)
     shown.add_column(style="dim", no_wrap=True)
     shown.add_column(overflow="fold")
     for name, text in found.items():
@@ -92,37 +97,6 @@ def bars(console: Console, *columns: Any) -> Iterator[Any]:
     progress = Progress(*columns, console=console, transient=True, disable=not shown)
     with progress if shown else nullcontext():  # Rich before 14.3 prints a line after disabled bars
         yield progress
-
-
-@contextmanager
-def compiling(console: Console, spinner: bool = True) -> Iterator[None]:
-    """Show on a terminal that functions are compiled: a count that vanishes, or else one note."""
-    if not console.is_terminal:
-        yield
-        return
-    from numba.core import event
-
-    status, text = console.status(""), "compiling, once per environment"
-
-    class Count(event.Listener):
-        count = 0
-
-        def on_start(self, found: Any) -> None:
-            self.count += 1
-            if spinner:
-                status.update(f"{text}: {self.count} functions")
-                status.start()
-            elif self.count == 1:
-                note(text, console)
-
-        def on_end(self, found: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", Count()):
-        try:
-            yield
-        finally:
-            status.stop()
 
 
 @contextmanager
@@ -173,6 +147,26 @@ class CommandError(Exception):
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)
         self.code = code
+
+
+@contextmanager
+def writing(option: str, path: object, code: int = 1, advice: str = "") -> Iterator[None]:
+    """Turn a failure to write a file into one line that names the option and the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        text = f"{option}: {str(path)!r} cannot be written: {reason}{advice}"
+        raise CommandError(text, code) from None
+
+
+@contextmanager
+def blaming(option: str, advice: str = "") -> Iterator[None]:
+    """Report a ValueError as that of an option."""
+    try:
+        yield
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}{advice}") from None
 
 
 def end_with(error: BaseException) -> int:

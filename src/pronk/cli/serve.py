@@ -14,13 +14,14 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
+from pronk._hints import did_you_mean
 from pronk.cli.options import AsJSON, PanelCommand, option, with_options
-from pronk.cli.screen import CommandError, print_json
+from pronk.cli.screen import CommandError, blaming, print_json
 
 PREFIX = "PRONK_SERVE"
 SERVE_SETTINGS = {"auto_envvar_prefix": PREFIX}
 #: Options that --config cannot set.
-_NOT_IN_FILES = ("config", "help")
+_NOT_IN_FILES = {"config", "help"}
 
 
 class ServeCommand(PanelCommand):
@@ -43,23 +44,16 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
         raise CommandError(f"--config: {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise CommandError(f"--config: {path} is not TOML: {error}") from None
-    known = {}
-    for parameter in context.command.params:
-        for name in (parameter.name or "", *parameter.opts):
-            known[name.lstrip("-").replace("-", "_")] = parameter.name
-    for name in _NOT_IN_FILES:
-        known.pop(name, None)
+    known = {str(parameter.name) for parameter in context.command.params} - _NOT_IN_FILES
     found = {}
     for key, value in given.items():
-        parameter_name = known.get(key.replace("-", "_"))
-        if parameter_name is None:
-            from pronk.core.checks import did_you_mean  # help needs no arithmetic
-
+        name = key.replace("-", "_")
+        if name not in known:
             hint = did_you_mean(key.replace("_", "-"), {n.replace("_", "-") for n in known})
             raise CommandError(f"--config: {path}: there is no option {key!r}{hint}")
         if isinstance(value, dict | list):
             raise CommandError(f"--config: {path}: {key} must be one value")
-        found[parameter_name] = value
+        found[name] = value
     context.default_map = found
     return path
 
@@ -177,10 +171,8 @@ def serve(
     if folder is None:
         raise CommandError("FOLDER is missing: pronk serve FOLDER")
     if settings["alerts"] is not None:
-        try:
+        with blaming("--alerts"):
             check_address(settings["alerts"])
-        except ValueError as error:
-            raise CommandError(f"--alerts: {error}") from None
         settings["alert_secret"] = os.environ.get(f"{PREFIX}_ALERT_SECRET") or None
     try:
         run.run(run.ServeOptions(folder, settings=Settings(**settings), as_json=json, **server))
@@ -253,8 +245,6 @@ def _tokens(
         if not tokens.revoke(revoke):
             raise CommandError(f"--revoke: no token has the id {revoke!r}; --list shows them")
         return {"revoked": revoke}, f"revoked {revoke}"
-    try:
+    with blaming("--scope"):
         text = tokens.add(tuple(dict.fromkeys(scope or ())), name)
-    except ValueError as error:
-        raise CommandError(f"--scope: {error}") from None
     return {"token": text}, text

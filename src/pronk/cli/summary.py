@@ -13,7 +13,6 @@ from pronk.cli.models import describe_choices
 from pronk.cli.predictions import StandardOutput
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
-from pronk.cli.screen import CommandError
 from pronk.columns.preparation import columns_in_words, notes
 from pronk.data.errors import option
 from pronk.estimators.registry import DEFAULT_ALGORITHM
@@ -55,15 +54,15 @@ def _facts(run: RunLoop, last: Record) -> dict[str, str]:
         facts["labels"] = f"{run.evaluation.delay:,} rows late, for the baselines too"
     facts["drift"] = _drift(trace)
     if changes := changes_of(run.model):
-        facts["recovery"] = _recovery(changes)
+        start = ".. " if len(changes) > LISTED else ""
+        facts["recovery"] = start + "; ".join(map(describe_change, changes[-LISTED:]))
     chosen = describe_choices(run.chosen)
     if run.model.target_scaled_ and job.preparing.scale_target == "auto":
-        scaled = (
+        chosen.append(
             "y scaled by mean and deviation of its first values (--scale-target none: unscaled)"
         )
-        chosen = f"{chosen}; {scaled}" if chosen else scaled
     if chosen:
-        facts["chosen"] = chosen
+        facts["chosen"] = "; ".join(chosen)
     facts["task"] = _task(run)
     weighted = f", weighted by {stream.weight}" if stream.weight else ""
     before = f", {run.before:,} of them learned earlier" if run.before else ""
@@ -73,8 +72,8 @@ def _facts(run: RunLoop, last: Record) -> dict[str, str]:
     facts["columns"] = columns_in_words(columns_of(run))
     if last.unlabelled:
         facts["no label"] = f"{last.unlabelled:,} rows, only predicted"
-    if run.files.bad is not None:
-        facts["bad rows"] = f"{run.files.bad.rows:,}, skipped: {job.skip_bad}"
+    if run.bad is not None:
+        facts["bad rows"] = f"{run.bad.rows:,}, skipped: {job.skip_bad}"
     facts["time"] = f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
     if getattr(getattr(run.model, "learner_", None), "reads_past_", False):
         facts["predict"] = "past labels are read; `predict` uses them for the next row only"
@@ -88,7 +87,7 @@ def _facts(run: RunLoop, last: Record) -> dict[str, str]:
 
 def _written(run: RunLoop) -> dict[str, str]:
     """Return the files that a run has written."""
-    job, printed = run.job, isinstance(run.files.predictions, StandardOutput)
+    job, printed = run.job, isinstance(run.predictions, StandardOutput)
     files = {
         "model": job.save,
         "predictions": None if printed else job.predictions,
@@ -141,12 +140,6 @@ def _drift(trace: Trace) -> str:
     more = ", .." if len(alarms) > LISTED else ""
     what = "alarm at row" if len(alarms) == 1 else "alarms at rows"
     return f"{len(alarms)} {what} {rows}{more}"
-
-
-def _recovery(changes: list[dict[str, Any]]) -> str:
-    """Return the last reactions of the learner to changes of the stream."""
-    listed = "; ".join(map(describe_change, changes[-LISTED:]))
-    return f".. {listed}" if len(changes) > LISTED else listed
 
 
 def note_worse(run: RunLoop, console: Console) -> None:
@@ -205,7 +198,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         "parameters": ", ".join(f"{name}={value}" for name, value in params.items()),
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }
-    try:
+    with screen.writing("--report", path):
         write_run_report(
             path,
             file=job.reading.name,
@@ -220,15 +213,6 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
             changes=changes_of(model),
             directions=directions_of(model),
         )
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--report: {str(path)!r} cannot be written: {reason}", 1) from None
-
-
-def _this_input(run: RunLoop) -> dict[str, Any]:
-    """Return number and metrics of the rows of this input; all rows, unless a model was resumed."""
-    rows, metrics = run.evaluation.part or (run.evaluation.rows, run.evaluation.metrics)
-    return {"rows": rows, "metrics": metrics}
 
 
 def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
@@ -237,6 +221,7 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
     learner = model.learner
     result = last.to_dict()
     scored = last.rows - last.unpredicted
+    rows, metrics = run.evaluation.part or (last.rows, last.metrics)
     result["recent"] = {"rows": min(job.window, scored), **result.pop("windowed")}
     found = {
         "file": job.reading.name,
@@ -256,19 +241,19 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
         "memory": held_bytes(model),
         "baseline": trace.baseline_scores.values(),
         "repeat_last": trace.repeat_scores.values(),
-        "worse": [lead.to_dict() for lead in run.evaluation.worse],
+        "worse": [lead._asdict() for lead in run.evaluation.worse],
         "drift": [alarm.to_dict() for alarm in trace.alarms],
         "changes": changes_of(model),
         "directions": directions_of(model),
-        "saved": None if job.save is None else str(job.save),
-        "predictions": None if job.predictions is None else str(job.predictions),
-        "report": None if job.report is None else str(job.report),
-        "metrics_file": None if job.metrics is None else str(job.metrics),
-        "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
+        "saved": job.save,
+        "predictions": job.predictions,
+        "report": job.report,
+        "metrics_file": job.metrics,
+        "checkpoint": job.checkpoint,
         "resumed_at": run.resumed or None,
         "rows_before": run.before or None,
-        "this_input": _this_input(run),
-        "bad_rows": None if run.files.bad is None else run.files.bad.rows,
+        "this_input": {"rows": rows, "metrics": metrics},  # all rows, unless a model was resumed
+        "bad_rows": None if run.bad is None else run.bad.rows,
         "versions": screen.versions(),
     }
     if stream.task == "classification":

@@ -30,6 +30,15 @@ class Baseline(Stateful):
         self.predict_then_learn(X, y)
         return self
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the prediction of the next row, for every row."""
+        found = np.asarray(self._next())
+        return np.broadcast_to(found, (len(X), *found.shape)).copy()
+
+    def _next(self) -> Any:
+        """Return the prediction of the next row; a label as an array of objects."""
+        raise NotImplementedError
+
 
 class RunningMean(Baseline):
     """Predict the mean of the targets so far; 0 for the first.
@@ -54,10 +63,8 @@ class RunningMean(Baseline):
         self.total = float(totals[-1]) if y.ndim == 1 else totals[-1]
         return np.asarray(totals[:-1] / (counts if y.ndim == 1 else counts[:, None]))
 
-    def predict(self, X: Any) -> Array:
-        """Return the mean so far."""
-        mean = np.asarray(self.total) / max(self.rows, 1)
-        return np.broadcast_to(mean, (len(X), *mean.shape)).copy()
+    def _next(self) -> Any:
+        return np.asarray(self.total) / max(self.rows, 1)
 
     STATE = (Count("rows", "rows"), Reals("total", "total"))
 
@@ -102,9 +109,8 @@ class RunningMajority(Baseline):
         totals = counts.sum(axis=1, keepdims=True)
         return predictions, counts / np.where(totals, totals, np.nan)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most frequent label so far."""
-        return np.full(len(X), self.best, dtype=object)
+    def _next(self) -> Any:
+        return np.array(self.best, dtype=object)
 
     #: Counts of the labels in order of appearance, and the index of the predicted one.
     STATE = (Tally("counts", "counts"), Items("best", "_place", out=int, back=checked_count))
@@ -141,10 +147,8 @@ class LastValue(Baseline):
             self.last = float(y[-1]) if y.ndim == 1 else y[-1].copy()
         return np.concatenate([start, y])[:-1]
 
-    def predict(self, X: Any) -> Array:
-        """Return the last target."""
-        last = np.asarray(self.last)
-        return np.broadcast_to(last, (len(X), *last.shape)).copy()
+    def _next(self) -> Any:
+        return self.last
 
     STATE = (Reals("last", "last"),)
 
@@ -170,11 +174,8 @@ class LastLabel(Baseline):
         self._held = y[-1:].tolist() or self._held
         return predictions
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the last label."""
-        found = np.empty(len(X), dtype=object)
-        found[:] = (self._held or [None])[0]
-        return found
+    def _next(self) -> Any:
+        return np.array((self._held or [None])[0], dtype=object)
 
     STATE = (LabelList("last", "_held"),)
 
@@ -196,11 +197,6 @@ def make_baselines(task: str) -> tuple[Any, Any]:
     return RunningMean(), LastValue()
 
 
-def better(name: str, value: float, other: float) -> bool:
-    """Return whether ``other`` is better than ``value``; False if one is NaN."""
-    return other > value if name in _LARGER else other < value
-
-
 #: Metrics for which larger is better.
 _LARGER = ("r2", "balanced_accuracy", "kappa", "f1", "auc", "accuracy")
 
@@ -213,15 +209,8 @@ class Lead(NamedTuple):
     """Value of the learner."""
     baseline: str
     """Name of the baseline."""
-    theirs: float
+    of_baseline: float
     """Value of the baseline."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        return {
-            "metric": self.metric, "value": self.value,
-            "baseline": self.baseline, "of_baseline": self.theirs,
-        }  # fmt: skip
 
 
 def leads(metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]]) -> list[Lead]:
@@ -234,7 +223,7 @@ def leads(metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, flo
         Lead(name, value, label, theirs[name])
         for label, theirs in baselines.items()
         for name, value in metrics.items()
-        if name in theirs and better(name, value, theirs[name])
+        if name in theirs and (theirs[name] > value if name in _LARGER else theirs[name] < value)
     ]
     squared = {one.baseline for one in found if one.metric == "mse"}
     return [one for one in found if one.metric != "r2" or one.baseline not in squared]
@@ -250,32 +239,21 @@ def describe_repeating(
 ) -> str:  # fmt: skip
     """Return a sentence if the last label reaches most of the gain over the first baseline; or "".
 
-    ``late`` says how late that label is known.
+    The second baseline repeats the last label; ``late`` says how late that label is known.
+
+    >>> means = {"running mean": {"mse": 10.0}, "last value": {"mse": 4.0}}
+    >>> describe_repeating("mse", {"mse": 2.0}, means)
+    'past labels carry the score: the last value reaches 75% of the gain over the running mean'
     """
     if len(baselines) < 2 or metric not in metrics:
         return ""
     first, last = baselines
-    share = share_of_repeating(metric, metrics, baselines)
+    mean, repeated = (own.get(metric, math.nan) for own in baselines.values())
+    gain = mean - metrics[metric]
+    share = 0.0 if gain <= 0.0 else (mean - repeated) / gain
     if not share > MOST_OF_GAIN:
         return ""
     return (
         f"past labels carry the score: the {last}{late} reaches {min(share, 1.0):.0%} of the gain "
         f"over the {first}"
     )
-
-
-def share_of_repeating(
-    metric: str, metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]]
-) -> float:
-    """Return which share of a learner's gain over the first baseline the last label reaches.
-
-    The second baseline repeats the last label. 0 if the learner gains nothing; NaN if a metric is
-    missing.
-
-    >>> means = {"running mean": {"mse": 10.0}, "last value": {"mse": 4.0}}
-    >>> share_of_repeating("mse", {"mse": 2.0}, means)
-    0.75
-    """
-    mean, last = (own.get(metric, math.nan) for own in baselines.values())
-    gain = mean - metrics.get(metric, math.nan)
-    return 0.0 if gain <= 0.0 else (mean - last) / gain

@@ -15,13 +15,7 @@ from typing import Any
 from pronk.data import Preparing, Reading
 from pronk.data.errors import without_secret
 from pronk.estimators.registry import make
-from pronk.evaluate.baselines import (
-    BASELINES,
-    Lead,
-    describe_repeating,
-    leads,
-    make_baselines,
-)
+from pronk.evaluate.baselines import BASELINES, Lead, describe_repeating, leads, make_baselines
 from pronk.evaluate.metrics import DEFAULTS, describe_leads
 from pronk.evaluate.study import Job, Outcome, Store
 
@@ -112,7 +106,7 @@ class Comparison:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The file and how its rows are read and prepared, for `open_stream` and `prepare`."""
+        """The file and how its rows are read and prepared."""
         preparing = asdict(self.preparing)
         del preparing["scale"]  # it is a setting of each learner
         return {**asdict(self.reading), **preparing, "digest": self.digest}
@@ -201,29 +195,27 @@ class Summary:
 def summary(compared: ComparedLearner, records: list[Outcome], task: str) -> Summary:
     """Summarise the records of a learner."""
     results = [record["result"] for record in records]
-    names = DEFAULTS[task]
     sizes = [result["size"] for result in results]
 
-    def spread(part: str, name: str) -> OverRuns:
-        return OverRuns.of([_number(result[part][name]) for result in results])
+    def over_runs(part: str) -> dict[str, OverRuns]:  # JSON stores infinity as null
+        figures = {name: [result[part][name] for result in results] for name in DEFAULTS[task]}
+        return {
+            name: OverRuns.of([math.inf if value is None else value for value in values])
+            for name, values in figures.items()
+        }
 
     return Summary(
         compared.label,
         compared.algorithm,
         results[0]["params"],
         len(results),
-        {name: spread("metrics", name) for name in names},
-        {name: spread("recent", name) for name in names},
+        over_runs("metrics"),
+        over_runs("recent"),
         OverRuns.of([result["microseconds_per_row"] for result in results]),
         OverRuns.of(sizes) if all(sizes) else None,
         OverRuns.of([result["memory"] for result in results]),
         records,
     )
-
-
-def _number(value: float | None) -> float:
-    """Read a figure from JSON, which stores infinity as null."""
-    return math.inf if value is None else value
 
 
 @dataclass(frozen=True)
@@ -242,36 +234,31 @@ class Results:
     @property
     def unpredicted(self) -> int:
         """Rows at the start of a run that are not scored: no label was known yet."""
-        records = [record for summary in self.everyone for record in summary.records]
-        return max((record["result"].get("unpredicted", 0) for record in records), default=0)
+        return max((one["result"].get("unpredicted", 0) for one in self._records), default=0)
 
     @property
     def missing(self) -> int:
         """Number of unfinished runs."""
-        jobs = len(self.comparison.jobs())
-        return jobs - sum(summary.runs for summary in self.everyone)
+        return len(self.comparison.jobs()) - len(self._records)
 
     def worse(self, one: Summary) -> list[Lead]:
         """Return the metrics in which a baseline is better than a learner, by means over runs."""
         return leads(one.means, {each.label: each.means for each in self.baselines})
 
-    def carried_by_past_labels(self, one: Summary) -> str:
-        """Return a sentence if the last label reaches most of a learner's gain over the mean."""
-        baselines = {each.label: each.means for each in self.baselines}
-        return describe_repeating(self.comparison.metric, one.means, baselines)
-
     def notes(self, one: Summary) -> list[str]:
         """Return sentences that compare a learner with the baselines, where they are as good."""
-        return list(
-            filter(None, (self.carried_by_past_labels(one), describe_leads(self.worse(one))))
-        )
+        baselines = {each.label: each.means for each in self.baselines}
+        carried = describe_repeating(self.comparison.metric, one.means, baselines)
+        return [text for text in (carried, describe_leads(self.worse(one))) if text]
 
     @property
     def made(self) -> dict[str, Any]:
         """Versions and machine of the last run."""
-        records = [record for summary in self.everyone for record in summary.records]
-        made: dict[str, Any] = records[-1]["made"] if records else {}
-        return made
+        return self._records[-1]["made"] if self._records else {}
+
+    @property
+    def _records(self) -> list[Outcome]:
+        return [record for summary in self.everyone for record in summary.records]
 
 
 def results(comparison: Comparison, store: Store) -> Results:
@@ -281,16 +268,9 @@ def results(comparison: Comparison, store: Store) -> Results:
         record = store.get(job)
         if record is not None:
             found.setdefault(job.label, []).append(record)
-    summaries = [
-        summary(compared, found[compared.label], comparison.task)
-        for compared in comparison.learners
-        if compared.label in found
-    ]
-    name = comparison.metric
-    summaries.sort(key=lambda one: one.metrics[name].mean)
-    baselines = [
-        summary(one, found[one.label], comparison.task)
-        for one in comparison.baselines
-        if one.label in found
-    ]
-    return Results(comparison, summaries, baselines)
+    learners, baselines = (
+        [summary(one, found[one.label], comparison.task) for one in several if one.label in found]
+        for several in (comparison.learners, comparison.baselines)
+    )
+    learners.sort(key=lambda one: one.means[comparison.metric])
+    return Results(comparison, learners, baselines)

@@ -19,7 +19,7 @@ from pronk.data.prepared import prepared
 from pronk.evaluate.comparison import ComparedLearner
 from pronk.evaluate.evaluation import Evaluation, Record, part
 from pronk.evaluate.formatting import setting
-from pronk.evaluate.models import Weights, adapt, supports_times, supports_weights
+from pronk.evaluate.models import Weights, adapt, can, supports_times
 from pronk.evaluate.study import Job
 
 Array = NDArray[np.float64]
@@ -27,11 +27,6 @@ Array = NDArray[np.float64]
 Block = tuple[Any, ...]
 
 # -- the file --------------------------------------------------------------------------------------
-
-
-def open_stream(view: dict[str, Any]) -> FileStream:
-    """Open the rows of a view."""
-    return Reading.of(view).open()
 
 
 def prepare(learner: Any, scale: str, stream: FileStream, view: dict[str, Any]) -> Any:
@@ -114,20 +109,20 @@ def one_run(job: Job) -> dict[str, Any]:
 
 
 def _run(job: Job) -> dict[str, Any]:
-    settings, stream = job.settings, open_stream(job.view)
+    settings, stream = job.settings, Reading.of(job.view).open()
     model, learner = _model(job, stream)
     warm_up(_model(job, stream)[0], stream, WARM)
     evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
     recorded = record_rows(settings["rows"], settings["window"])
-    curve, rows = Curve(), 0
+    curve, rows = [], 0
     for X, y, weights in cut(_blocks(job, stream), recorded):
         evaluation.feed(X, y, weights_for(model, weights), weights)
         rows += len(y)
         if rows in recorded:
-            curve.add(rows, evaluation.record(), _certificate(learner))
+            curve.append((rows, evaluation.record(), _certificate(learner)))
     if rows != settings["rows"]:
         raise ValueError(f"the file now has {rows} rows; it had {settings['rows']}")
-    last = curve.records[-1].to_dict()
+    last = curve[-1][1].to_dict()
     params = learner.get_params() if hasattr(learner, "get_params") else {}
     return {
         "recent": last.pop("windowed"),
@@ -135,39 +130,28 @@ def _run(job: Job) -> dict[str, Any]:
         "params": {
             name: setting(value) for name, value in params.items() if name != "random_state"
         },
-        "curve": curve.to_dict(),
+        "curve": _as_columns(curve),
     }
 
 
-class Curve:
-    """Records along a stream, kept as columns."""
+def _as_columns(curve: list[tuple[int, Record, dict[str, Any]]]) -> dict[str, Any]:
+    """Return numbers of rows, records and certificates along a stream as columns by name.
 
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.records: list[Record] = []
-        self.certificates: list[dict[str, Any] | None] = []
-
-    def add(self, rows: int, record: Record, certificate: dict[str, Any] | None) -> None:
-        """Add a record after a number of rows of the stream, with or without a label."""
-        self.rows.append(rows)
-        self.records.append(record)
-        self.certificates.append(certificate)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the columns by name, with regret and bound if they are known."""
-        names, records = list(self.records[-1].metrics), self.records
-        curve: dict[str, Any] = {
-            "rows": self.rows,
-            "metrics": {name: [r.metrics.get(name) for r in records] for name in names},
-            "windowed": {name: [r.windowed.get(name) for r in records] for name in names},
-            "seconds": [record.seconds for record in records],
-            "size": [record.size for record in records],
-            "memory": [record.memory for record in records],
-        }
-        if any(self.certificates):
-            for name in ("regret", "bound"):
-                curve[name] = [c[name] if c else None for c in self.certificates]
-        return curve
+    Regret and bound are among them if they are known.
+    """
+    rows, records, certificates = zip(*curve, strict=True)
+    names = list(records[-1].metrics)
+    columns: dict[str, Any] = {
+        "rows": list(rows),
+        "metrics": {name: [one.metrics.get(name) for one in records] for name in names},
+        "windowed": {name: [one.windowed.get(name) for one in records] for name in names},
+    }
+    for name in ("seconds", "size", "memory"):
+        columns[name] = [getattr(one, name) for one in records]
+    if any(certificates):
+        for name in ("regret", "bound"):
+            columns[name] = [one.get(name) for one in certificates]
+    return columns
 
 
 def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
@@ -185,7 +169,7 @@ def weights_for(model: Any, weights: Weights) -> Weights:
     if weights is not None and weights.ndim == 2 and not supports_times(model):
         weights = None if (weights[:, 0] == 1.0).all() else np.ascontiguousarray(weights[:, 0])
     timed = weights is not None and weights.ndim == 2
-    return weights if timed or supports_weights(model) else None
+    return weights if timed or can(model, "_accepts_weights") else None
 
 
 def warm_up(twin: Any, stream: FileStream, rows: int = 64, single: int = SINGLE) -> None:
@@ -214,14 +198,12 @@ def labelled(
     return X[~missing], without_gaps(y) if len(y) else y, part(weights, ~missing)
 
 
-def _certificate(learner: Any) -> dict[str, Any] | None:
-    """Return regret and bound of a learner that tracks them."""
-    if not hasattr(learner, "certificate"):
-        return None
+def _certificate(learner: Any) -> dict[str, Any]:
+    """Return regret and bound of a learner that tracks them; empty for others."""
     try:
         certificate: dict[str, Any] = learner.certificate().to_dict()
-    except (ValueError, TypeError):
-        return None
+    except (AttributeError, ValueError, TypeError):
+        return {}
     return certificate
 
 

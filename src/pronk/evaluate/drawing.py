@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,24 +154,20 @@ class Axis:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return positions and texts of the ticks."""
-        if not self.log:
-            step = self._step()
-            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-            values = step * np.arange(first, last + 1)
-            return self._written(values, step)
-        powers = range(math.floor(self.low), math.ceil(self.high) + 1)
-        each = (1,) if self.high - self.low >= 2 else (1, 2, 5)
-        values = np.array([k * 10.0**p for p in powers for k in each])
-        exponents = np.log10(values)
-        values = values[(exponents >= self.low - 1e-9) & (exponents <= self.high + 1e-9)]
-        if len(values) < 2:  # less than a factor of two: ticks as on a linear axis
-            plain = Axis([10.0 ** np.array([self.low, self.high])])
+        values: Array = np.zeros(0)
+        step = 0.0
+        if self.log:
+            powers = range(math.floor(self.low), math.ceil(self.high) + 1)
+            each = (1,) if self.high - self.low >= 2 else (1, 2, 5)
+            values = np.array([k * 10.0**p for p in powers for k in each])
+            exponents = np.log10(values)
+            values = values[(exponents >= self.low - 1e-9) & (exponents <= self.high + 1e-9)]
+            values = values[:: 1 + len(values) // 8]
+        if len(values) < 2:  # a linear axis, or one with less than a factor of two
+            plain = Axis([10.0 ** np.array([self.low, self.high])]) if self.log else self
             step = plain._step()
-            first, last = math.ceil(plain.low / step), math.floor(plain.high / step)
-            return self._written(step * np.arange(first, last + 1), step)
-        return self._written(values[:: 1 + len(values) // 8], 0.0)
-
-    def _written(self, values: NDArray[Any], step: float) -> list[tuple[float, str]]:
+            first, last = math.ceil(plain.low / step - 1e-9), math.floor(plain.high / step + 1e-9)
+            values = np.array([step * k for k in range(first, last + 1)])
         texts = [self.text(value, step) for value in values]
         return [*zip(self(values).tolist(), texts, strict=True)]
 

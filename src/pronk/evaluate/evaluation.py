@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -98,17 +99,9 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON, without predictions."""
-        return {
-            "rows": self.rows,
-            "unlabelled": self.unlabelled,
-            "unpredicted": self.unpredicted,
-            "metrics": dict(self.metrics),
-            "windowed": dict(self.windowed),
-            "seconds": self.seconds,
-            "microseconds_per_row": self.microseconds_per_row,
-            "size": self.size,
-            "memory": self.memory,
-        }
+        names = ["rows", "unlabelled", "unpredicted", "metrics", "windowed", "seconds"]
+        names += ["microseconds_per_row", "size", "memory"]
+        return {name: getattr(self, name) for name in names}
 
 
 class Evaluation:
@@ -196,7 +189,7 @@ class Evaluation:
         label of positive weight are not scored, whatever the model.
         """
         y = np.asarray(y)
-        adapter = self._adapter or self._start(y)
+        adapter = self._adapter or self._begin(predicts_labels(self.model, y))
         records = []
         done = self.rows + self.unlabelled
         watched = self._short_first and self._traced and not self._held_back
@@ -213,23 +206,28 @@ class Evaluation:
                 for rows, unlabelled in labelled_runs(missing):
                     some, known = piece[rows], without_gaps(targets[rows])
                     if unlabelled:
-                        self._feed_unlabelled(adapter, some, known)
+                        with self._clock():
+                            forecast = adapter.predict(some).widened(_outputs(known))
+                        self._count_blind(np.zeros(len(known), bool))
+                        self._count_unlabelled(known, forecast)
                     else:
                         more = part(own, rows), flags[rows]
                         records += self._feed_labelled(adapter, some, known, *more)
         return records
 
-    def _feed_labelled(
-        self,
-        adapter: Adapter,
-        X: Any,
-        y: NDArray[Any],
-        weights: Weights,
-        learned: NDArray[np.bool_],
-    ) -> list[Record]:
+    @contextmanager
+    def _clock(self) -> Iterator[None]:
+        """Count the time spent in the model."""
         began = perf_counter()
-        forecast = adapter.predict_then_learn(X, y, weights)
+        yield
         self.seconds += perf_counter() - began
+
+    def _feed_labelled(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights,
+        learned: NDArray[np.bool_],
+    ) -> list[Record]:  # fmt: skip
+        with self._clock():
+            forecast = adapter.predict_then_learn(X, y, weights)
         self._memory = None
         self._count_blind(learned)
         records = self._score(y, forecast)
@@ -248,17 +246,6 @@ class Evaluation:
             self._blind += int(np.count_nonzero(before <= late))
             self._learned += int(np.count_nonzero(learned))
 
-    def _blind_among(self, rows: int, start: int) -> int:
-        """Return how many of some rows, the first at place ``start``, have no prediction."""
-        return min(max(0, self._blind - start), rows)
-
-    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
-        began = perf_counter()
-        forecast = adapter.predict(X).widened(_outputs(y))
-        self.seconds += perf_counter() - began
-        self._count_blind(np.zeros(len(y), bool))
-        self._count_unlabelled(y, forecast)
-
     def _feed_delayed(
         self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
     ) -> list[Record]:
@@ -267,13 +254,13 @@ class Evaluation:
         Chunks are counted from the start of the stream. A chunk has one row, or as many as an
         eighth of the delay: a row is then predicted as if its labels were later by up to an eighth.
         """
-        began = perf_counter()
         arrived: list[Block] = []
         start, chunk = 0, chunk_rows(self._held_back)
         done = self.rows + self.unlabelled + self._waiting_rows
         while start < len(y):
             rows = slice(start, min(len(y), start + chunk - done % chunk))
-            forecast = adapter.predict(X[rows]).widened(_outputs(y))
+            with self._clock():
+                forecast = adapter.predict(X[rows]).widened(_outputs(y))
             self._waiting.append((X[rows], y[rows], forecast, part(weights, rows)))
             self._count_blind(np.zeros(len(forecast), bool))
             self._waiting_rows += len(forecast)
@@ -281,12 +268,11 @@ class Evaluation:
             if done % chunk == 0:
                 arrived += self._learn_arrived(adapter, self._held_back)
             start = rows.stop
-        self.seconds += perf_counter() - began
-        self._memory = None
         return self._score_arrived(arrived)
 
     def _learn_arrived(self, adapter: Adapter, keep: int) -> list[Block]:
         """Learn the rows that wait, except for the last ``keep``, and return them."""
+        self._memory = None
         arrived: list[Block] = []
         while (count := self._waiting_rows - keep) > 0:
             block = self._waiting.popleft()
@@ -303,7 +289,8 @@ class Evaluation:
             for rows, unlabelled in labelled_runs(known):
                 if not unlabelled:
                     given = part(weights, rows)
-                    adapter.learn(X[rows], without_gaps(y[rows]), given)
+                    with self._clock():
+                        adapter.learn(X[rows], without_gaps(y[rows]), given)
                     learned = np.ones(len(y[rows])) if given is None else given
                     self._learned += int(np.count_nonzero(learned_rows(learned)))
         return arrived
@@ -311,12 +298,8 @@ class Evaluation:
     def finish(self) -> Record | None:
         """Score the rows that wait for labels; return the last record, if there is a new one."""
         if self._waiting and self._adapter is not None:
-            began = perf_counter()
-            rest = self._learn_arrived(self._adapter, 0)
-            self.seconds += perf_counter() - began
-            self._memory = None
             self.every = None  # one record for the rest
-            self._score_arrived(rest)
+            self._score_arrived(self._learn_arrived(self._adapter, 0))
         if not self.rows:
             what = "has no row with a label" if self.unlabelled else "has no rows"
             raise ValueError(f"the stream {what}")
@@ -324,9 +307,6 @@ class Evaluation:
         return self.record() if fresh else None
 
     # -- scores ----------------------------------------------------------------------------------
-
-    def _start(self, y: NDArray[Any]) -> Adapter:
-        return self._begin(predicts_labels(self.model, y))
 
     def _begin(self, labels: bool) -> Adapter:
         """Start scoring, when it is known whether predictions are labels or numbers."""
@@ -390,7 +370,7 @@ class Evaluation:
         if not len(y):
             return []
         assert self._scores is not None
-        blind = self._blind_among(len(y), self.rows + self.unlabelled)
+        blind = min(max(0, self._blind - self.rows - self.unlabelled), len(y))
         if self.trace is not None:
             unscored = self.unlabelled + self.unpredicted + blind
             self.trace.add(y, forecast, unscored, blind)
@@ -480,9 +460,8 @@ class Evaluation:
             targets = np.concatenate([pair[0] for pair in self._kept])
             forecast = joined([pair[1] for pair in self._kept])
             predictions = forecast.values
-            forecast = forecast.without(
-                self._blind_among(len(targets), self._recorded - len(targets))
-            )
+            start = self._recorded - len(targets)
+            forecast = forecast.without(min(max(0, self._blind - start), len(targets)))
             self._kept = []
         if self._measure_memory and self._memory is None:
             self._memory = held_bytes(self.model)
@@ -512,6 +491,11 @@ class Evaluation:
         """
         if self._kept:
             raise ValueError("there are predictions that are in no record: call record() first")
+        more: dict[str, Any] = {}
+        if self._part is not None:
+            more["part"] = {"rows": self._part_rows, "scores": self._part.to_state()}
+        if self._each:
+            more["each"] = [one.to_state() for one in self._each]
         waiting = [
             [np.asarray(X), y.tolist(), forecast.to_state(), weights]
             for X, y, forecast, weights in self._waiting
@@ -528,8 +512,7 @@ class Evaluation:
             "scores": None if self._scores is None else self._scores.to_state(),
             "trace": None if self.trace is None else self.trace.to_state(),
             "waiting": waiting,
-            **self._part_state(),
-            **({"each": [one.to_state() for one in self._each]} if self._each else {}),
+            **more,
         }
 
     def restore(self, state: Any) -> None:
@@ -547,52 +530,41 @@ class Evaluation:
         self.seconds = figure(state["seconds"], "seconds")
         if state["labels"] is None:
             return
-        require(type(state["labels"]) is bool, "labels is neither true nor false")
-        self._begin(state["labels"])
-        assert self._scores is not None
-        load_part(self._scores, state["scores"], "scores")
-        self._scores.check_restored(state["labels"])
+        labels, each = state["labels"], state.get("each", [])
+        require(type(labels) is bool, "labels is neither true nor false")
+        self._begin(labels)
+        self._scores = self._restored(self.window, state["scores"], "scores", labels)
         if self.trace is not None:
             load_part(self.trace, state["trace"], "trace")
             scored = self.rows - self.unpredicted
             require(self.trace.segments.rows == scored, "trace has other rows")
             shapes = self._scores.outputs | self.trace.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
-        self._restore_each(state.get("each", []))
+        require(isinstance(each, list), "each is not a list")
+        several = {shape[0] for shape in self._scores.outputs if shape}
+        require(not each or several == {len(each)} or not self.rows, "each is of other targets")
+        self._each = [self._restored(self.window, held, "each", False) for held in each]
         if "part" in state:
-            self._restore_part(state["part"])
+            held = state["part"]
+            require(isinstance(held, dict) and set(held) == {"rows", "scores"}, "part lacks fields")
+            self._part_rows = checked_count(held["rows"], "part", 0, self.rows)
+            self._part = self._restored(None, held["scores"], "part", labels)
         require(isinstance(state["waiting"], list), "waiting is not a list")
         most = self._held_back + chunk_rows(self._held_back) - 1
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
         self._waiting_rows = sum(len(block[1]) for block in self._waiting)
         require(self._waiting_rows <= most, "more rows wait than delay allows")
 
-    def _part_state(self) -> dict[str, Any]:
-        if self._part is None:
-            return {}
-        return {"part": {"rows": self._part_rows, "scores": self._part.to_state()}}
-
-    def _restore_part(self, state: Any) -> None:
-        require(isinstance(state, dict) and set(state) == {"rows", "scores"}, "part lacks fields")
-        self.begin_part()
-        assert self._part is not None
-        self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
-        load_part(self._part, state["scores"], "part")
-        self._part.check_restored(bool(self.trace and self.trace.task == "classification"))
-
-    def _restore_each(self, states: Any) -> None:
-        require(isinstance(states, list), "each is not a list")
-        several = {shape[0] for shape in self._scores.outputs if shape} if self._scores else set()
-        require(not states or several == {len(states)} or not self.rows, "each is of other targets")
-        self._each = [Scores(self._metrics or [], self.window) for _ in states]
-        for scores, held in zip(self._each, states, strict=True):
-            load_part(scores, held, "each")
-            scores.check_restored(False)
+    def _restored(self, window: int | None, state: Any, name: str, labels: bool) -> Scores:
+        scores = Scores(self._metrics or [], window)
+        load_part(scores, state, name)
+        scores.check_restored(labels)
+        return scores
 
 
 def _rows(block: Block, rows: slice) -> Block:
-    X, y, forecast, weights = block
-    return X[rows], y[rows], forecast[rows], part(weights, rows)
+    X, y, forecast, weights = (part(values, rows) for values in block)
+    return X, y, forecast, weights
 
 
 def _together(blocks: Sequence[Block]) -> Block:
@@ -607,11 +579,8 @@ def _checked_waiting(entry: Any) -> Block:
     """Read rows that wait for their labels from a file."""
     require(isinstance(entry, list) and len(entry) == 4, "waiting has no rows")
     X, y, forecast, weights = entry
-    X, y, forecast = (
-        doubles(X, "waiting", least=2, most=2),
-        checked_column(y, "waiting"),
-        Forecast.from_state(forecast),
-    )
+    X, y = doubles(X, "waiting", least=2, most=2), checked_column(y, "waiting")
+    forecast = Forecast.from_state(forecast)
     require(len(X) == len(y) == len(forecast) > 0, "waiting has other rows")
     if weights is not None:
         weights = doubles(weights, "waiting", least=1, most=2)
@@ -624,10 +593,7 @@ def _checked_waiting(entry: Any) -> Block:
 
 def chunk_rows(delay: int) -> int:
     """Return the rows of a chunk of late labels: the largest power of two up to an eighth."""
-    chunk = 1
-    while 16 * chunk <= min(delay, 8 * LONGEST_CHUNK):
-        chunk *= 2
-    return chunk
+    return 1 << max(0, min(delay // 8, LONGEST_CHUNK).bit_length() - 1)
 
 
 def _outputs(y: NDArray[Any]) -> int | None:

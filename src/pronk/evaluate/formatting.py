@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
@@ -114,20 +114,13 @@ PAUSE = 0.25
 class Bar:
     """A progress bar of an evaluation: rows, loss, time left; hidden if stderr is not a terminal.
 
-    ``console`` replaces stderr; ``number`` formats the loss. Rich is imported when it is shown.
+    ``console`` replaces stderr. Rich is imported when the bar is shown.
     """
 
-    def __init__(
-        self,
-        stream: Any,
-        always: bool = False,
-        console: Console | None = None,
-        number: Callable[[float], str] = "{:.4g}".format,
-    ) -> None:
+    def __init__(self, stream: Any, always: bool = False, console: Console | None = None) -> None:
         self._stream = stream
         self._always = always
         self._console = console
-        self._number = number
         self._progress: Any = None
         self._task: Any = None
         self._total = 0
@@ -174,7 +167,7 @@ class Bar:
         rows = evaluation.rows + evaluation.unlabelled
         name, value = next(iter(evaluation.metrics.items()))
         self._progress.update(
-            self._task, completed=rows, rows=f"{rows:,} rows", loss=f"{name} {self._number(value)}"
+            self._task, completed=rows, rows=f"{rows:,} rows", loss=f"{name} {number(value)}"
         )
 
     def _expect(self, total: int | None) -> None:

@@ -33,36 +33,21 @@ References: Masson, Rim, Lee, "DDSketch", VLDB 2019 (bins of equal ratio); Gneit
 from __future__ import annotations
 
 import math
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.calibration import ends_of
 from pronk.core.checks import did_you_mean
-from pronk.core.state import (
-    Count,
-    Numbers,
-    Parts,
-    Sizes,
-    StateError,
-    Stateful,
-    require,
-)
+from pronk.core.state import Count, Field, Numbers, Parts, Sizes, StateError, Stateful, require
 from pronk.evaluate.baselines import Lead
-from pronk.evaluate.fields import (
-    AnyReal,
-    Items,
-    LabelList,
-    Reals,
-    Tally,
-    Values,
-    checked_column,
-)
+from pronk.evaluate.fields import AnyReal, Items, LabelList, Reals, Tally, Values, checked_column
 from pronk.evaluate.formatting import number
 from pronk.evaluate.models import Forecast, joined
 
@@ -91,7 +76,7 @@ def describe_leads(leads: Iterable[Lead]) -> str:
     """Describe in which metrics a learner is worse than its baselines; empty if in none."""
     texts: dict[str, list[str]] = {}
     for one in leads:
-        own, theirs = number(one.value), number(one.theirs)
+        own, theirs = number(one.value), number(one.of_baseline)
         if own != theirs:
             name = TITLES.get(one.metric, one.metric)
             texts.setdefault(one.baseline, []).append(f"{name} {own} against {theirs}")
@@ -128,17 +113,12 @@ class Metric:
         return losses
 
 
-def _squared(y: Array, predictions: Array) -> Array:
-    difference = predictions - y
-    return difference * difference
+def _squared(y: Array, predictions: Array) -> Any:
+    return np.square(predictions - y)
 
 
-def _absolute(y: Array, predictions: Array) -> Array:
+def _absolute(y: Array, predictions: Array) -> Any:
     return np.abs(predictions - y)
-
-
-def _mistakes(y: NDArray[Any], predictions: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray(predictions != y)
 
 
 METRICS: dict[str, Metric] = {
@@ -147,8 +127,8 @@ METRICS: dict[str, Metric] = {
         Metric("mse", _squared),
         Metric("rmse", _squared, math.sqrt),
         Metric("mae", _absolute),
-        Metric("error", _mistakes),
-        Metric("accuracy", _mistakes, lambda mean: 1.0 - mean),
+        Metric("error", operator.ne),
+        Metric("accuracy", operator.ne, lambda mean: 1.0 - mean),
     )
 }
 
@@ -161,11 +141,18 @@ ALL = {
 }
 
 
+def usual_metrics(task: str, probabilities: bool) -> tuple[str, ...]:
+    """Return the metrics of `pronk run`, with or without those of probabilities."""
+    return ALL[task] if probabilities else ALL[task][:4]
+
+
 # -- statistics ----------------------------------------------------------------------------------
 
 
 class Counts(Stateful):
-    """The confusion matrix; its size grows with the labels, not with the rows.
+    """The confusion matrix, and a ``figure`` of it as a metric.
+
+    Its size grows with the labels, not with the rows.
 
     >>> import numpy as np
     >>> from pronk.evaluate.models import Forecast
@@ -175,9 +162,9 @@ class Counts(Stateful):
     ['a', 'b'] [[1, 0], [1, 1]] 0.4
     """
 
-    def __init__(self) -> None:
-        self._labels: list[Any] = []
-        self._places: dict[Any, int] = {}
+    def __init__(self, figure: str = "kappa") -> None:
+        self.figure = figure
+        self._labels: dict[Any, int] = {}  # the number of each, in order of appearance
         self._table = np.zeros((1, 1), dtype=np.int64)  # the last column: no label was predicted
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None:
@@ -195,31 +182,23 @@ class Counts(Stateful):
 
     def _codes(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Return the number of each label; -1 for none."""
-        if values.dtype == object:
-            several = values.tolist()
-            codes = [self._code(value) for value in several]
-            return np.array(codes, dtype=np.int64)
-        found, place = np.unique(values, return_inverse=True)
-        codes = [self._code(value) for value in found.tolist()]
+        found, place = values, np.arange(len(values))
+        if values.dtype != object:
+            found, place = np.unique(values, return_inverse=True)
+        codes = [
+            -1 if label is None else self._labels.setdefault(label, len(self._labels))
+            for label in found.tolist()
+        ]
         return np.array(codes, dtype=np.int64)[place]
-
-    def _code(self, label: Any) -> int:
-        if label is None:
-            return -1
-        if label not in self._places:
-            self._places[label] = len(self._labels)
-            self._labels.append(label)
-        return self._places[label]
-
-    def _order(self) -> list[int]:
-        """Return the numbers of the labels that occurred, sorted by label."""
-        occurred = [i for i in range(len(self._labels)) if self._table[i].any()]
-        return sorted(occurred, key=lambda i: self._labels[i])
 
     @property
     def labels(self) -> list[Any]:
         """The labels that occurred, sorted."""
-        return [self._labels[i] for i in self._order()]
+        return sorted(label for label, i in self._labels.items() if self._table[i].any())
+
+    def _order(self) -> list[int]:
+        """Return the numbers of the labels that occurred, sorted by label."""
+        return [self._labels[label] for label in self.labels]
 
     @property
     def matrix(self) -> NDArray[np.int64]:
@@ -259,12 +238,15 @@ class Counts(Stateful):
         hits, rows, named = self._sums
         return float(np.mean(2.0 * hits / (rows + named))) if len(rows) else math.nan
 
+    def value(self) -> float:
+        return float(getattr(self, self.figure))
+
     STATE = (LabelList("labels"), Numbers("table", ("side", "side"), whole=True, low=0))
 
     def _restored(self, sizes: Sizes) -> None:
         # Labels of a block that failed may have no row yet.
         require(1 <= sizes["side"] <= sizes["labels"] + 1, "table is not that of the labels")
-        self._places = {label: i for i, label in enumerate(self._labels)}
+        self._labels = {label: i for i, label in enumerate(self._labels)}
 
 
 #: Bins of the log odds from -SPAN to SPAN.
@@ -319,11 +301,27 @@ class MeanLoss(Stateful):
     STATE = (Count("rows", "rows"), AnyReal("total", "total"))
 
 
-class LogLoss(Stateful):
-    """Sum and number of the losses, and the first row of each label."""
+class KnownMean(Stateful):
+    """Sum and number of losses that are not NaN."""
 
     def __init__(self) -> None:
         self.sums = np.zeros(2)
+
+    def _count(self, losses: Array) -> None:
+        known = losses[~np.isnan(losses)]
+        self.sums = self.sums + np.array([known.sum(), float(len(known))])
+
+    def value(self) -> float:
+        return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
+
+    STATE: ClassVar[tuple[Field, ...]] = (Values("sums", (2,), "sums"),)
+
+
+class LogLoss(KnownMean):
+    """Mean of the losses, and the first row of each label."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.rows = 0
         self.first: dict[Any, int] = {}
 
@@ -332,46 +330,28 @@ class LogLoss(Stateful):
         for label, place in zip(labels.tolist(), places.tolist(), strict=True):
             self.first.setdefault(label, self.rows + place)
         self.rows += len(y)
-        losses = self._losses(y, forecast)
-        self.sums = self.sums + np.array([losses.sum(), float(len(losses))])
-
-    def value(self) -> float:
-        return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
+        self._count(self._losses(y, forecast))
 
     def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
-        losses = self._losses(y, forecast)
-        return float(losses.mean()) if len(losses) else math.nan
+        recent = KnownMean()
+        recent._count(self._losses(y, forecast))
+        return recent.value()
 
     def _losses(self, y: NDArray[Any], forecast: Forecast) -> Array:
-        """Return the losses of the last rows, without excluded ones."""
-        shares = share_of_label(y, forecast)
+        """Return the losses of the last rows; NaN for excluded ones."""
+        labels, places = np.unique(y, return_inverse=True)
+        shares = forecast.share_of(labels)[np.arange(len(y)), places]
         start = self.rows - len(y)
         new = np.array([place - start for place in self.first.values() if place >= start], np.intp)
         shares[new[shares[new] == 0.0]] = np.nan  # the label was unknown
-        return -np.log(np.clip(shares[~np.isnan(shares)], LEAST, 1.0))
+        return -np.log(np.clip(shares, LEAST, 1.0))
 
-    STATE = (
-        Values("sums", (2,), "sums"),
-        Count("rows", "rows"),
-        Tally("first", "first"),
-    )
+    STATE = (*KnownMean.STATE, Count("rows", "rows"), Tally("first", "first"))
 
     def _restored(self, sizes: Sizes) -> None:
         places = list(self.first.values())
         good = all(place < self.rows for place in places) and len(set(places)) == len(places)
         require(good, "first does not have one row per label")
-
-
-def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
-    """Return the predicted probability of each row's label; NaN before any label was known."""
-    assert forecast.probabilities is not None and forecast.classes is not None
-    if not len(forecast.classes):
-        return np.full(len(y), np.nan)
-    shares = np.where(np.isnan(forecast.probabilities).any(axis=1), np.nan, 0.0)
-    for i, label in enumerate(forecast.classes):
-        rows = np.flatnonzero(y == label)
-        shares[rows] = forecast.probabilities[rows, i]
-    return shares
 
 
 class PerClass(Stateful):
@@ -392,19 +372,16 @@ class PerClass(Stateful):
         for label in [*forecast.classes.tolist(), *np.unique(y).tolist()]:
             if label not in self.labels:  # it had probability 0 in all earlier rows
                 new = np.zeros_like(self.sums, shape=(1, *self.sums.shape[1:]))
-                new[self.UNLIKELY] = self._rows(self.sums[:1])
+                new[self.UNLIKELY] = self.sums[:1][self.ROWS].sum()
                 self.labels.append(label)
                 self.sums = np.concatenate((self.sums, new))
         probabilities = forecast.share_of(np.array(self.labels))[known]
         for label, shares, sums in zip(self.labels, probabilities.T, self.sums, strict=True):
             self._count(sums, shares, y == label)
 
-    #: Where the sums of a class count rows of probability 0.
-    UNLIKELY: tuple[int, ...]
-
-    def _rows(self, sums: NDArray[Any]) -> Any:
-        """Return the number of rows in sums."""
-        return sums.sum()
+    #: Where the sums of a class count rows, and where those of probability 0 (after the class).
+    ROWS: ClassVar[Any] = ...
+    UNLIKELY: ClassVar[tuple[int, ...]]
 
     def _count(self, sums: NDArray[Any], shares: Array, hits: NDArray[np.bool_]) -> None:
         """Add rows to the sums of a class."""
@@ -428,7 +405,17 @@ class Ranks(PerClass):
 
     def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
         """Return the AUC from the exact ranks of the last rows."""
-        return exact_auc(y, forecast)
+        assert forecast.probabilities is not None and forecast.classes is not None
+        known = ~np.isnan(forecast.probabilities).any(axis=1)
+        labels = np.union1d(forecast.classes, y[known])
+        areas = []
+        for label, shares in zip(labels, forecast.share_of(labels)[known].T, strict=True):
+            _, place = np.unique(shares, return_inverse=True)
+            own = (y[known] == label).astype(np.int64)
+            size = int(place.max()) + 1 if len(place) else 0
+            bins = np.bincount(own * size + place, minlength=2 * size).reshape(2, size)
+            areas.append(area(bins[0], bins[1]))
+        return _mean(areas)
 
     STATE = (
         LabelList("labels", "labels"),
@@ -460,22 +447,6 @@ def area(others: NDArray[np.int64], own: NDArray[np.int64]) -> float:
     return float((own * (below + 0.5 * others)).sum() / pairs)
 
 
-def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
-    """Return the AUC from the exact ranks of the rows."""
-    assert forecast.probabilities is not None and forecast.classes is not None
-    known = ~np.isnan(forecast.probabilities).any(axis=1)
-    labels = np.union1d(forecast.classes, y[known])
-    shares = forecast.share_of(labels)[known]
-    areas = []
-    for i, label in enumerate(labels):
-        _, place = np.unique(shares[:, i], return_inverse=True)
-        own = (y[known] == label).astype(np.int64)
-        size = int(place.max()) + 1 if len(place) else 0
-        bins = np.bincount(own * size + place, minlength=2 * size).reshape(2, size)
-        areas.append(area(bins[0], bins[1]))
-    return _mean(areas)
-
-
 #: Bins of the log odds from -REACH to REACH for the calibration.
 CALIBRATION, REACH = 40, 7.0
 #: Last index of the sums of `Calibration`: probabilities, rows of the class, rows.
@@ -496,13 +467,11 @@ class Calibration(PerClass):
     [('a', 0.75, 0.15), ('b', 0.25, 0.15)]
     """
 
+    ROWS = (..., COUNT)
     UNLIKELY = (0, 0, COUNT)
 
     def __init__(self) -> None:
         super().__init__((CALIBRATION, 3), np.float64)
-
-    def _rows(self, sums: NDArray[Any]) -> Any:
-        return sums[..., COUNT].sum()
 
     def _count(self, sums: NDArray[Any], shares: Array, hits: NDArray[np.bool_]) -> None:
         added = np.column_stack((shares, hits, np.ones(len(shares))))
@@ -563,8 +532,8 @@ class Explained(Stateful):
         require(len(shapes) == 1, "mean, spread and errors are not of one shape")
 
 
-class Pinball(Stateful):
-    """Sum of a weighted mean of the pinball losses at the levels, and number of rows.
+class Pinball(KnownMean):
+    """Mean over the rows of a weighted mean of the pinball losses at the levels.
 
     >>> import numpy as np
     >>> from pronk.evaluate.models import Forecast
@@ -579,8 +548,8 @@ class Pinball(Stateful):
     """
 
     def __init__(self, figure: str) -> None:
+        super().__init__()
         self.figure = figure
-        self.sums = np.zeros(2)
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None:
         levels, found = forecast.levels, forecast.quantiles
@@ -589,14 +558,7 @@ class Pinball(Stateful):
         weights = WEIGHTS[self.figure](levels)
         above = np.asarray(y, dtype=np.float64)[..., None] - found
         losses = np.maximum(levels * above, (levels - 1.0) * above) @ weights
-        losses = losses.reshape(len(losses), -1).mean(axis=1)
-        known = ~np.isnan(losses)
-        self.sums = self.sums + np.array([losses[known].sum(), float(known.sum())])
-
-    def value(self) -> float:
-        return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
-
-    STATE = (Values("sums", (2,), "sums"),)
+        self._count(losses.reshape(len(losses), -1).mean(axis=1))
 
 
 def _outermost(forecast: Forecast) -> tuple[Array, Array]:
@@ -680,24 +642,13 @@ def _mean(values: list[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-class Agreement(Counts):
-    """A metric computed from the confusion matrix."""
-
-    def __init__(self, figure: str) -> None:
-        super().__init__()
-        self.figure = figure
-
-    def value(self) -> float:
-        return float(getattr(self, self.figure))
-
-
 STATISTICS: dict[str, Statistic] = {
     statistic.name: statistic
     for statistic in (
         Statistic("log_loss", LogLoss, probabilities=True),
         Statistic("auc", Ranks, probabilities=True),
         Statistic("calibration_error", Calibration, probabilities=True),
-        *(Statistic(n, partial(Agreement, n)) for n in ("balanced_accuracy", "kappa", "f1")),
+        *(Statistic(n, partial(Counts, n)) for n in ("balanced_accuracy", "kappa", "f1")),
         Statistic("r2", Explained),
         Statistic("medae", MedianError),
         *(Statistic(n, partial(Pinball, n), levels=True) for n in WEIGHTS),
@@ -710,25 +661,20 @@ STATISTICS: dict[str, Statistic] = {
 
 def get_metrics(metrics: Any) -> list[Metric]:
     """Return metrics that are means of losses, from names, functions (y, predictions) -> losses."""
-    found = []
-    for metric in get_scores(metrics):
+    found = get_scores(metrics)
+    for metric in found:
         if isinstance(metric, Statistic):
             raise ValueError(
                 f"metric {metric.name!r} is not a mean of losses per row; choose another"
             )
-        found.append(metric)
-    return found
+    return cast("list[Metric]", found)
 
 
 def get_scores(metrics: Any) -> list[Metric | Statistic]:
     """Return metrics of any kind, from names or functions (y, predictions) -> losses."""
     if isinstance(metrics, str | Metric | Statistic) or callable(metrics):
         metrics = [metrics]
-    return [_get(metric) for metric in _distinct(metrics)]
-
-
-def _distinct(metrics: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(metrics))
+    return [_get(metric) for metric in dict.fromkeys(metrics)]
 
 
 def _get(metric: Any) -> Metric | Statistic:
@@ -736,13 +682,11 @@ def _get(metric: Any) -> Metric | Statistic:
         return metric
     if callable(metric):
         return Metric(getattr(metric, "__name__", type(metric).__name__), metric)
-    if metric in METRICS:
-        return METRICS[metric]
-    if metric in STATISTICS:
-        return STATISTICS[metric]
-    known = [*METRICS, *STATISTICS]
-    hint = did_you_mean(metric, known, otherwise=f"; known: {', '.join(known)}")
-    raise ValueError(f"metric {metric!r} is not known{hint}")
+    known: dict[str, Metric | Statistic] = {**METRICS, **STATISTICS}
+    if metric not in known:
+        hint = did_you_mean(metric, known, otherwise=f"; known: {', '.join(known)}")
+        raise ValueError(f"metric {metric!r} is not known{hint}")
+    return known[metric]
 
 
 # -- over all rows and over a window -------------------------------------------------------------

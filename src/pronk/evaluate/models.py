@@ -100,27 +100,19 @@ class Forecast:
             return self.probabilities
         shares = np.zeros((len(self), len(classes)))
         for i, label in enumerate(classes.tolist()):
-            place = np.flatnonzero(self.classes == label)
-            if len(place):
-                shares[:, i] = self.probabilities[:, place[0]]
-        if len(self.classes):
-            shares[np.isnan(self.probabilities).any(axis=1)] = np.nan
-        else:
-            shares[:] = np.nan
+            for place in np.flatnonzero(self.classes == label):
+                shares[:, i] = self.probabilities[:, place]
+        unknown = np.isnan(self.probabilities).any(axis=1) | (len(self.classes) == 0)
+        shares[unknown] = np.nan
         return shares
 
     def to_state(self) -> dict[str, Any]:
         """Return the forecast for a checkpoint."""
         values, classes = self.values, self.classes
-        return {
-            "values": values.tolist() if values.dtype.kind in "USO" else values,
-            "probabilities": self.probabilities,
-            "classes": None if classes is None else classes.tolist(),
-            "intervals": self.intervals,
-            "coverage": self.coverage,
-            "quantiles": self.quantiles,
-            "levels": self.levels,
-        }
+        state = {name: getattr(self, name) for name in _FIELDS}
+        state["values"] = values.tolist() if values.dtype.kind in "USO" else values
+        state["classes"] = None if classes is None else classes.tolist()
+        return state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Forecast:
@@ -128,37 +120,37 @@ class Forecast:
         require(
             isinstance(state, dict) and set(state) == set(_FIELDS), "a forecast has other fields"
         )
-        values, shares, classes, ends, coverage, found, levels = (state[name] for name in _FIELDS)
+        found = dict(state)
+        values, classes, levels = found["values"], found["classes"], found["levels"]
         if isinstance(values, list):
             values = checked_column(values, "values")
         good = isinstance(values, np.ndarray) and values.ndim > 0 and values.dtype.kind in "biufUO"
         require(good, "values of a forecast are not labels or numbers")
-        rows = len(values)
-        require((shares is None) == (classes is None), "probabilities of a forecast lack classes")
-        if shares is not None:
+        for name, own in (("probabilities", classes), ("quantiles", levels)):
+            require((found[name] is None) == (own is None), f"{name} of a forecast have no names")
+        if classes is not None:
             classes = np.asarray(checked_labels(classes, "classes"))
-            shares = doubles(shares, "probabilities", least=2, most=2)
-            require(shares.shape == (rows, len(classes)), "probabilities are of other rows")
-        if ends is not None:
-            ends = doubles(ends, "intervals", least=2, most=3)
-            require(ends.shape[0] == rows and ends.shape[-1] == 2, "intervals are of other rows")
-            coverage = None if coverage is None else figure(coverage, "coverage")
-        require((found is None) == (levels is None), "quantiles of a forecast lack levels")
-        if found is not None:
+        if levels is not None:
             levels = doubles(levels, "levels", least=1, most=1)
-            found = doubles(found, "quantiles", least=2, most=3)
-            good = found.shape[0] == rows and found.shape[-1] == len(levels)
-            require(good, "quantiles are of other rows")
-        return cls(values, shares, classes, ends, coverage, found, levels)
+        for name, each in (("probabilities", classes), ("intervals", "lh"), ("quantiles", levels)):
+            if found[name] is not None:
+                most = 2 if name == "probabilities" else 3
+                numbers = found[name] = doubles(found[name], name, least=2, most=most)
+                good = numbers.shape[0] == len(values) and numbers.shape[-1] == len(each)
+                require(good, f"{name} are of other rows")
+        if found["coverage"] is not None:
+            found["coverage"] = figure(found["coverage"], "coverage")
+        return cls(**{**found, "values": values, "classes": classes, "levels": levels})
 
 
 def column(values: Sequence[Any]) -> NDArray[Any]:
     """Return predictions or targets of single rows as an array; labels may be None."""
-    if any(value is None for value in values):
-        held = np.empty(len(values), dtype=object)
-        held[:] = values
-        return held
-    return np.array(values)
+    return np.array(values, dtype=object if any(value is None for value in values) else None)
+
+
+def nothing_known(rows: int) -> tuple[Array, Array]:
+    """Return probabilities and classes of rows before any label is known."""
+    return np.empty((rows, 0)), np.empty(0)
 
 
 def joined(parts: Sequence[Forecast]) -> Forecast:
@@ -168,23 +160,16 @@ def joined(parts: Sequence[Forecast]) -> Forecast:
     kinds = {part.values.dtype.kind for part in parts}
     held = [part.values.astype(object) if "O" in kinds else part.values for part in parts]
     values = np.concatenate(held)
-    classes, shares = None, None
+    numbers: dict[str, Any] = {"probabilities": None, "classes": None}
     if all(part.probabilities is not None for part in parts):
         known = [part.classes for part in parts if part.classes is not None and len(part.classes)]
         classes = np.unique(np.concatenate(known)) if known else np.empty(0)
         shares = np.concatenate([part.share_of(classes) for part in parts])
-    ends = _concatenated([part.intervals for part in parts])
-    found = _concatenated([part.quantiles for part in parts])
-    return replace(
-        parts[0], values=values, probabilities=shares, classes=classes, intervals=ends,
-        quantiles=found,
-    )  # fmt: skip
-
-
-def _concatenated(parts: Sequence[Array | None]) -> Array | None:
-    """Return numbers of several parts as one array, None if a part has none."""
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
+        numbers = {"probabilities": shares, "classes": classes}
+    for name in ("intervals", "quantiles"):
+        each = [getattr(part, name) for part in parts]
+        numbers[name] = None if any(one is None for one in each) else np.concatenate(each)
+    return replace(parts[0], values=values, **numbers)
 
 
 # -- adapters ------------------------------------------------------------------------------------
@@ -211,7 +196,7 @@ class BlockAdapter:
     ) -> None:  # fmt: skip
         self.model = model
         #: Rows that are only predicted: each the next one, all far ahead, or None: in order.
-        self._ahead = {"ahead": ahead} if looks_ahead(model) else {}
+        self._ahead = {"ahead": ahead} if getattr(model, "_looks_ahead", False) else {}
         self._first: Any = None if labels else 0.0
         self._started = False
         self._shares = shares
@@ -251,7 +236,7 @@ class BlockAdapter:
             values = np.full(n, self._first)
             if self._levels is not None:
                 return self._with_quantiles(values, np.zeros((n, len(self._levels))))
-            return Forecast(values, *((np.empty((n, 0)), np.empty(0)) if self._shares else ()))
+            return Forecast(values, *(nothing_known(n) if self._shares else ()))
         where = self._ahead
         if where == {"ahead": None}:  # the next row is in the first block
             self._ahead = {"ahead": True}
@@ -283,10 +268,10 @@ class RowAdapter:
         for x, target in zip(self._dicts(X), y.tolist(), strict=True):
             predictions.append(self.model.predict_one(x))
             self.model.learn_one(x, target)
-        return Forecast(self._array(predictions))
+        return self._forecast(predictions)
 
     def predict(self, X: Any) -> Forecast:
-        return Forecast(self._array([self.model.predict_one(x) for x in self._dicts(X)]))
+        return self._forecast([self.model.predict_one(x) for x in self._dicts(X)])
 
     def learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> None:
         _refuse_weights(weights)
@@ -297,12 +282,11 @@ class RowAdapter:
         names = self.columns if self.columns is not None else range(X.shape[1])
         return [dict(zip(names, row, strict=True)) for row in np.asarray(X).tolist()]
 
-    def _array(self, predictions: list[Any]) -> NDArray[Any]:
-        if not self._labels:  # river returns None before the first row
-            return np.array([0.0 if p is None else p for p in predictions], dtype=np.float64)
-        array = np.empty(len(predictions), dtype=object)
-        array[:] = predictions
-        return array
+    def _forecast(self, predictions: list[Any]) -> Forecast:
+        """Return a forecast; river predicts None before the first row."""
+        if self._labels:
+            return Forecast(np.array(predictions, dtype=object))
+        return Forecast(np.array([0.0 if p is None else p for p in predictions], dtype=np.float64))
 
 
 def _weighted(weights: Weights) -> dict[str, Any]:
@@ -335,26 +319,10 @@ def adapt(
     )
 
 
-def has_probabilities(model: Any) -> bool:
-    """Return whether a model predicts class probabilities."""
-    learner = getattr(model, "learner", model)  # behind a scaler
-    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_proba")
-
-
-def looks_ahead(model: Any) -> bool:
-    """Return whether `predict` of a model has the parameter ``ahead``."""
-    return bool(getattr(model, "_looks_ahead", False))
-
-
-def has_quantiles(model: Any) -> bool:
-    """Return whether a model predicts quantiles and intervals."""
+def can(model: Any, method: str) -> bool:
+    """Return whether a model has a method beside ``predict_then_learn``, behind a scaler too."""
     learner = getattr(model, "learner", model)
-    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_quantiles")
-
-
-def supports_weights(model: Any) -> bool:
-    """Return whether a model supports sample weights, be it only 0 and 1."""
-    return hasattr(getattr(model, "learner", model), "_accepts_weights")
+    return hasattr(model, "predict_then_learn") and hasattr(learner, method)
 
 
 def supports_times(model: Any) -> bool:
@@ -404,14 +372,12 @@ def takes_delay(model: Any, delay: int) -> bool:
         return False
     if learners[0].delay == delay:
         return True
-    started = any(
-        getattr(learner, "__sklearn_is_fitted__", lambda: False)() for learner in learners
-    )
     if learners[0].delay:
         raise ValueError(
             f"delay={delay}, but the model has delay={learners[0].delay}: leave out the former"
         )
-    if started or not hasattr(model, "predict_then_learn"):
+    started = (getattr(one, "__sklearn_is_fitted__", lambda: False)() for one in learners)
+    if any(started) or not hasattr(model, "predict_then_learn"):
         return False
     for learner in learners:
         learner.delay = delay
@@ -451,7 +417,7 @@ def held_bytes(model: Any) -> int:
             total += max(item.nbytes, sys.getsizeof(item))
             if item.dtype == object:
                 stack.extend(item.tolist())
-        elif not _is_code(item):
+        elif not isinstance(item, type | ModuleType) and not _is_function(item):
             total += sys.getsizeof(item, 0)
             if isinstance(item, dict):
                 stack.extend(item.keys())
@@ -463,10 +429,8 @@ def held_bytes(model: Any) -> int:
     return total
 
 
-def _is_code(item: Any) -> bool:
-    """Return whether an object is a class, a module or a function, also a compiled one."""
-    if isinstance(item, type | ModuleType):
-        return True
+def _is_function(item: Any) -> bool:
+    """Return whether an object is a function, also a compiled one."""
     return callable(item) and hasattr(item, "__name__")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,39 +26,30 @@ CENTRAL = 1.96
 
 def pictures(trace: Trace) -> list[Picture]:
     """Return the pictures of a run, those along the stream first."""
-    drawn = [*_targets(trace), *_losses(trace), *_coverage(trace), *_model_history(trace)]
-    if trace.task == "classification":
-        drawn += [*_calibration(trace), *_confusion(trace)]
-    elif len(trace.sample.held):
-        drawn += _residuals(trace)
-    return drawn
+    drawn = [_targets, _losses, _coverage, _sizes, _experts, _calibration, _confusion, _residuals]
+    return [picture for draw in drawn for picture in draw(trace)]
 
 
 #: Columns that changed that are drawn.
 CHANGED = 4
 
 
-def changed_columns(changes: Sequence[dict[str, Any]]) -> list[Picture]:
+def changed_columns(changes: Sequence[dict[str, Any]]) -> Iterator[Picture]:
     """Draw the columns that changed at the last alarm that names any (``changes_``)."""
     named = [change for change in changes if change.get("details")]
-    drawn = []
     for i, one in enumerate(named[-1]["details"][:CHANGED] if named else []):
-        where = f"at row {named[-1]['row']:,}"
         if one["changed"] == "distribution":
             title, x, y = f"{one['column']}: its distribution changed", "quantile", one["column"]
-            caption, places = f"10, 50 and 90 % quantiles before and since the change {where}.", (
-                0.1, 0.5, 0.9,
-            )  # fmt: skip
+            shown, places = "10, 50 and 90 % quantiles", np.array([0.1, 0.5, 0.9])
         else:
             title, x, y = f"{one['column']}: its relation to y changed", "third", "y - prediction"
-            caption = f"Mean error in each third of the column, before and since the change {where}"
-            caption, places = f"{caption}.", (1.0, 2.0, 3.0)
+            shown, places = "Mean error in each third of the column,", np.array([1.0, 2.0, 3.0])
+        caption = f"{shown} before and since the change at row {named[-1]['row']:,}."
         curves = [
-            Curve(name, np.array(places), np.array(one[name]), dashed=name == "before")
+            Curve(name, places, np.array(one[name]), dashed=name == "before")
             for name in ("before", "since")
         ]
-        drawn.append(Picture(f"changed{i}", title, caption, x, y, curves, along=False))
-    return drawn
+        yield Picture(f"changed{i}", title, caption, x, y, curves, along=False)
 
 
 def _segments(trace: Trace) -> tuple[Array, Array, int]:
@@ -67,30 +58,27 @@ def _segments(trace: Trace) -> tuple[Array, Array, int]:
     return ends.astype(np.float64), means, length
 
 
-def _targets(trace: Trace) -> list[Picture]:
+def _targets(trace: Trace) -> Iterator[Picture]:
     """Draw y, its prediction and its interval: the last rows, and some of all rows."""
     last, held = trace.recent, trace.sample.held
     rows = np.arange(trace.sample.rows - len(last), trace.sample.rows, dtype=np.float64) + 1
     interval = f" The band is the {trace.nominal_coverage:.0%} interval." if trace.interval else ""
-    drawn = []
     if len(last) > 1:
         which = f"the last {len(last):,} rows" if len(held) and rows[0] > 1 else "all rows"
         caption = f"Each prediction was made before y was learned.{interval}"
         title = f"y and its prediction: {which}"
-        drawn.append(
-            Picture("recent", title, caption, "rows", "y", _with_prediction(rows, last), first=True)
-        )
+        curves = _with_prediction(rows, last)
+        yield Picture("recent", title, caption, "rows", "y", curves, first=True)
     if trace.sample.rows > RECENT:
-        caption = f"One row in {trace.sample.stride:,}.{interval}"
-        if trace.sample.stride == 1:
-            caption = f"Every row.{interval}"
+        title, caption = "y and its prediction: the whole stream", f"{_every(trace)}.{interval}"
         curves = _with_prediction(held[:, 0] + 1, held[:, 1:])
-        drawn.append(
-            Picture(
-                "stream", "y and its prediction: the whole stream", caption, "rows", "y", curves
-            )
-        )
-    return drawn
+        yield Picture("stream", title, caption, "rows", "y", curves)
+
+
+def _every(trace: Trace) -> str:
+    """Return which rows are in the sample."""
+    stride = trace.sample.stride
+    return f"One row in {stride:,}" if stride > 1 else "Every row"
 
 
 def _with_prediction(rows: Array, values: Array) -> list[Curve]:
@@ -102,7 +90,7 @@ def _with_prediction(rows: Array, values: Array) -> list[Curve]:
     ]
 
 
-def _losses(trace: Trace) -> list[Picture]:
+def _losses(trace: Trace) -> Iterator[Picture]:
     word = TITLES[trace.metric.name]
     ends, means, length = _segments(trace)
     rows = trace.segments.ends.astype(np.float64)
@@ -113,35 +101,33 @@ def _losses(trace: Trace) -> list[Picture]:
     shown = means[:, :3][means[:, :3] > 0]
     log = not share and len(shown) > 1 and shown.max() > 20 * shown.min()
     legend = "; vertical lines are drift alarms" if alarms else ""
-    return [
-        Picture(
-            "loss",
-            f"{word.capitalize()} along the stream",
-            f"Mean over {length:,} rows at a time, each predicted before its label "
-            f"was learned{legend}.",
-            "rows",
-            word,
-            [Curve(names[i], ends, means[:, i], dashed=i > 0) for i in range(3)],
-            log_y=log,
-            percent=share,
-            alarms=alarms,
-        ),
-        Picture(
-            "so-far",
-            f"{word.capitalize()} so far",
-            "Mean over all scored rows up to here.",
-            "rows",
-            word,
-            [Curve(names[i], rows, sums[:, i] / sums[:, -1], dashed=i > 0) for i in range(3)],
-            log_y=log,
-            percent=share,
-        ),
-    ]
+    yield Picture(
+        "loss",
+        f"{word.capitalize()} along the stream",
+        f"Mean over {length:,} rows at a time, each predicted before its label "
+        f"was learned{legend}.",
+        "rows",
+        word,
+        [Curve(names[i], ends, means[:, i], dashed=i > 0) for i in range(3)],
+        log_y=log,
+        percent=share,
+        alarms=alarms,
+    )
+    yield Picture(
+        "so-far",
+        f"{word.capitalize()} so far",
+        "Mean over all scored rows up to here.",
+        "rows",
+        word,
+        [Curve(names[i], rows, sums[:, i] / sums[:, -1], dashed=i > 0) for i in range(3)],
+        log_y=log,
+        percent=share,
+    )
 
 
-def _coverage(trace: Trace) -> list[Picture]:
+def _coverage(trace: Trace) -> Iterator[Picture]:
     if not trace.interval:
-        return []
+        return
     shortest = min(COVERAGE_ROWS, max(1, trace.segments.rows // COVERAGE_VALUES))
     ends, means, length = trace.segments.curve(SEGMENTS, shortest)
     counts, rows = np.diff(ends, prepend=0), ends.astype(np.float64)
@@ -155,33 +141,28 @@ def _coverage(trace: Trace) -> list[Picture]:
         "with exact intervals and independent rows 95% of the shares lie in the band."
     )
     every, widths, several = _segments(trace)
-    return [
-        Picture(
-            "coverage", "Coverage of the intervals", covered, "rows", "share that contained y",
-            [
-                Curve("measured", rows, means[:, 3]),
-                Curve("nominal", rows, nominal, dashed=True, band=band),
-            ],
-            percent=True,
-        ),
-        Picture(
-            "width", "Width of the intervals", f"Mean over {several:,} rows at a time.", "rows",
-            "width", [Curve("width", every, widths[:, 4])],
-        ),
-    ]  # fmt: skip
+    curves = [
+        Curve("measured", rows, means[:, 3]),
+        Curve("nominal", rows, nominal, dashed=True, band=band),
+    ]
+    title, y = "Coverage of the intervals", "share that contained y"
+    yield Picture("coverage", title, covered, "rows", y, curves, percent=True)
+    title, caption = "Width of the intervals", f"Mean over {several:,} rows at a time."
+    curves = [Curve("width", every, widths[:, 4])]
+    yield Picture("width", title, caption, "rows", "width", curves)
 
 
-def _model_history(trace: Trace) -> list[Picture]:
-    entries, drawn = trace.model_history.entries, []
+def _sizes(trace: Trace) -> Iterator[Picture]:
+    entries = trace.model_history.entries
     sizes = [(rows, values["points"]) for rows, values in entries if "points" in values]
     if len(sizes) >= ENTRIES:
-        x, y = np.array(sizes, dtype=np.float64).T
-        drawn.append(
-            Picture(
-                "points", "Points held", "Support vectors or dictionary points.", "rows", "points",
-                [Curve("points", x, y)],
-            )
-        )  # fmt: skip
+        curve = Curve("points", *np.array(sizes, dtype=np.float64).T)
+        caption = "Support vectors or dictionary points."
+        yield Picture("points", "Points held", caption, "rows", "points", [curve])
+
+
+def _experts(trace: Trace) -> Iterator[Picture]:
+    entries = trace.model_history.entries
     totals: dict[str, float] = {}
     for _, values in entries:
         for name, weight in values.items():
@@ -205,13 +186,10 @@ def _model_history(trace: Trace) -> list[Picture]:
             )
         if alarms := [alarm.row for alarm in trace.alarms]:
             caption += " Vertical lines are drift alarms."
-        drawn.append(
-            Picture(
-                "experts", "Weights of the experts", caption, "rows", "weight", curves,
-                percent=True, alarms=alarms,
-            )
-        )  # fmt: skip
-    return drawn
+        title = "Weights of the experts"
+        yield Picture(
+            "experts", title, caption, "rows", "weight", curves, percent=True, alarms=alarms
+        )
 
 
 def _challenger_shares(entries: list[tuple[int, dict[str, float]]]) -> list[tuple[float, float]]:
@@ -224,15 +202,15 @@ def _challenger_shares(entries: list[tuple[int, dict[str, float]]]) -> list[tupl
     return found
 
 
-def _calibration(trace: Trace) -> list[Picture]:
+def _calibration(trace: Trace) -> Iterator[Picture]:
+    if not trace.probabilities:
+        return
     bins = trace.calibration.sums.sum(axis=0)
     # Bins with few rows are not drawn.
     shares, hits, rows = bins[bins[:, COUNT] >= min(FEW, max(1, bins[:, COUNT].max()))].T
-    if not trace.probabilities or not len(rows):
-        return []
     ideal = np.array([0.0, 1.0])
-    return [
-        Picture(
+    if len(rows):
+        yield Picture(
             "calibration",
             "Calibration of the probabilities",
             "How often a class with this predicted probability occurred, over all rows and "
@@ -246,41 +224,29 @@ def _calibration(trace: Trace) -> list[Picture]:
             percent=True,
             along=False,
         )
-    ]
 
 
-def _confusion(trace: Trace) -> list[Picture]:
+def _confusion(trace: Trace) -> Iterator[Picture]:
     labels, matrix = trace.counts.labels, trace.counts.matrix
     if not len(labels):
-        return []
+        return
     caption = "Rows by label and prediction; the shade is the share of the label's rows."
     if len(labels) > LABELS:
         most = np.sort(np.argsort(-matrix.sum(axis=1), kind="stable")[:LABELS])
         labels, matrix = [labels[i] for i in most], matrix[np.ix_(most, most)]
         caption += f" The {LABELS} most frequent labels."
-    counts = ([str(label) for label in labels], matrix)
-    return [
-        Picture(
-            "confusion", "Labels and predictions", caption, "prediction", "label", counts=counts,
-            along=False,
-        )
-    ]  # fmt: skip
+    title, counts = "Labels and predictions", ([str(label) for label in labels], matrix)
+    yield Picture("confusion", title, caption, "prediction", "label", counts=counts, along=False)
 
 
-def _residuals(trace: Trace) -> list[Picture]:
+def _residuals(trace: Trace) -> Iterator[Picture]:
+    if not len(trace.sample.held):
+        return
     rows, y, p = trace.sample.held.T[:3]
+    caption = f"y minus its prediction. {_every(trace)}."
+    curves = [Curve("residual", rows, y - p, points=True)]
+    yield Picture("residuals", "Residuals", caption, "rows", "residual", curves, along=False)
     ends = np.array([min(y.min(), p.min()), max(y.max(), p.max())])
-    stride = trace.sample.stride
-    every = f"One row in {stride:,}" if stride > 1 else "Every row"
-    return [
-        Picture(
-            "residuals", "Residuals", f"y minus its prediction. {every}.", "rows", "residual",
-            [Curve("residual", rows, y - p, points=True)], along=False,
-        ),
-        Picture(
-            "against", "Predictions against y", f"On the dashed line they are equal. {every}.",
-            "prediction", "y",
-            [Curve("row", p, y, points=True), Curve("equal", ends, ends, dashed=True)],
-            along=False,
-        ),
-    ]  # fmt: skip
+    title, caption = "Predictions against y", f"On the dashed line they are equal. {_every(trace)}."
+    curves = [Curve("row", p, y, points=True), Curve("equal", ends, ends, dashed=True)]
+    yield Picture("against", title, caption, "prediction", "y", curves, along=False)

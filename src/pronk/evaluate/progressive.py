@@ -113,21 +113,17 @@ def progressive(
     return _records(evaluation, blocks, bar, own)
 
 
-def _with_weights(blocks: Any, own: Weights) -> Iterator[tuple[Any, Any, Weights]]:
-    """Yield (X, y, weights) of the blocks of a file, or of pairs (X, y)."""
-    if own is not None:
-        yield from ((X, y, own) for X, y in blocks)
-    elif not getattr(blocks, "has_weights", False):
-        yield from ((X, y, None) for X, y in blocks)
-    else:
-        yield from ((block.X, block.y, block.weights) for block in blocks.blocks())
-
-
 def _records(
     evaluation: Evaluation, blocks: Any, bar: Bar | None, own: Weights = None
 ) -> Iterator[Record]:
+    weighted = getattr(blocks, "has_weights", False)
+    triples = (
+        ((block.X, block.y, block.weights) for block in blocks.blocks())
+        if weighted
+        else ((X, y, own) for X, y in blocks)
+    )
     with bar or nullcontext():
-        for X, y, weights in _with_weights(blocks, own):
+        for X, y, weights in triples:
             for rows, targets, given in pieces(X, np.asarray(y), evaluation.piece, weights):
                 yield from evaluation.feed(rows, targets, given)
                 if bar is not None:

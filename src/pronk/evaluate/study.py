@@ -16,6 +16,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,19 +88,15 @@ class Store:
         with self.path.open("a+b", buffering=0) as file:
             # An interrupted run may have left half a line. One write appends whole lines, also
             # where two commands share a file.
-            start = b"" if _ends_a_line(file) else b"\n"
-            file.write(start + line.encode() + b"\n")
+            whole = not file.seek(0, os.SEEK_END)
+            if not whole:
+                file.seek(-1, os.SEEK_END)
+                whole = file.read(1) == b"\n"
+            file.write((b"" if whole else b"\n") + line.encode() + b"\n")
             os.fsync(file.fileno())
         kept: Outcome = json.loads(line)
         self._records[job.key] = kept
         return kept
-
-
-def _ends_a_line(file: Any) -> bool:
-    if not file.seek(0, os.SEEK_END):
-        return True
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")
 
 
 def _parsed(line: bytes) -> Outcome | None:
@@ -111,26 +108,15 @@ def _parsed(line: bytes) -> Outcome | None:
 
 
 @cache
-def _versions() -> dict[str, Any]:
-    import numba
-    import numpy
-    import scipy
-    import sklearn
-
+def made_by() -> dict[str, Any]:
+    """Return versions and machine of a record."""
+    packages = ("numpy", "scipy", "numba", "scikit-learn")
     return {
         "pronk": __version__,
         "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "numba": numba.__version__,
-        "scikit-learn": sklearn.__version__,
+        **{name: version(name) for name in packages},
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
-
-
-def made_by() -> dict[str, Any]:
-    """Return versions and machine of a record."""
-    return dict(_versions())
 
 
 # -- running -----------------------------------------------------------------------------------
@@ -144,8 +130,7 @@ def perform(job: Job) -> dict[str, Any]:
     from threadpoolctl import threadpool_limits
 
     with limited, threadpool_limits(limited.wanted, user_api="openmp"):
-        result = job.work(job)
-    return result
+        return job.work(job)
 
 
 def run(
@@ -166,8 +151,9 @@ def run(
         elif done is not None:
             done(job, False)
     ordered = sorted(waiting.values(), key=lambda job: json.dumps(job.view, sort_keys=True))
+    performed: Iterator[tuple[Job, dict[str, Any]]]
     if workers <= 1 or len(ordered) < 2:
-        performed = _in_turn(ordered)
+        performed = ((job, perform(job)) for job in ordered)
     else:
         performed = _in_processes(ordered, workers)
     for job, result in performed:
@@ -181,11 +167,6 @@ def run(
         # The same work may be shown in two places.
         found.append({**record, "label": job.label, "group": job.group})
     return found
-
-
-def _in_turn(jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
-    for job in jobs:
-        yield job, perform(job)
 
 
 def _in_processes(jobs: Iterable[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:

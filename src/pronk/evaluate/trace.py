@@ -19,7 +19,6 @@ from pronk.evaluate.baselines import BASELINES, make_baselines
 from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import Items, Targets, Values, figure
 from pronk.evaluate.metrics import (
-    ALL,
     DEFAULTS,
     METRICS,
     Calibration,
@@ -28,8 +27,9 @@ from pronk.evaluate.metrics import (
     Scores,
     absolute_errors,
     get_scores,
+    usual_metrics,
 )
-from pronk.evaluate.models import Forecast, column, joined
+from pronk.evaluate.models import Forecast, column, joined, nothing_known
 
 Array = NDArray[np.float64]
 
@@ -60,12 +60,12 @@ class SegmentSums(Stateful):
         """Add the quantities of the next rows, shape (n, columns)."""
         values = np.column_stack((values, np.ones(len(values))))
         while len(values):
+            if self.rows == SEGMENTS * self.length:
+                self.sums = self.sums[0::2] + self.sums[1::2]
+                self.length *= 2
             room = SEGMENTS * self.length - self.rows
-            if room:
-                self._add(values[:room])
-                values = values[room:]
-            else:
-                self._double()
+            self._add(values[:room])
+            values = values[room:]
 
     def _add(self, values: Array) -> None:
         """Add rows for which there is room, one after the other, so that any cut gives the same."""
@@ -82,10 +82,6 @@ class SegmentSums(Stateful):
             if whole < len(values):
                 sums.append(_total(values[whole:])[None, :])
             self.sums = np.concatenate(sums)
-
-    def _double(self) -> None:
-        self.sums = self.sums[0::2] + self.sums[1::2]
-        self.length *= 2
 
     @property
     def ends(self) -> NDArray[np.int64]:
@@ -163,10 +159,7 @@ class ModelHistory(Stateful):
         self.entries.append((rows, values))
         while len(self.entries) > SEGMENTS:
             self.length *= 2
-            last: dict[int, tuple[int, dict[str, float]]] = {}
-            for entry in self.entries:
-                last[entry[0] // self.length] = entry
-            self.entries = list(last.values())
+            self.entries = list({one[0] // self.length: one for one in self.entries}.values())
 
     STATE = (
         Count("length", "length", low=SHORTEST),
@@ -236,14 +229,12 @@ class Trace(Stateful):
         self._late: list[Any] = []  # targets that the baselines do not know yet
         self.task = "classification" if labels else "regression"
         self.metric = METRICS[DEFAULTS[self.task][0]]
-        names = [n for n in ALL[self.task] if probabilities or n not in ("log_loss", "auc")]
         interval = coverage is not None
         self.probabilities, self.interval = probabilities, interval
         self.nominal_coverage = coverage or 0.0
         self.baseline, self.repeat = make_baselines(self.task)
-        self.baseline_scores = Scores(get_scores(names), None)
-        plain = [name for name in names if name not in ("log_loss", "auc")]
-        self.repeat_scores = Scores(get_scores(plain), None)
+        self.baseline_scores = Scores(get_scores(usual_metrics(self.task, probabilities)), None)
+        self.repeat_scores = Scores(get_scores(usual_metrics(self.task, False)), None)
         #: Loss, losses of both baselines; with intervals also whether y lay inside, and the width.
         self.segments = SegmentSums(5 if interval else 3)
         self.covered = np.zeros(2)  # intervals that contained y, and all intervals
@@ -333,36 +324,36 @@ class Trace(Stateful):
         """Return the forecast of rows that come before any target is known."""
         if self.task == "regression":
             return Forecast(np.zeros(y.shape))
-        shares = np.empty((len(y), 0)) if self.probabilities else None
-        return Forecast(np.full(len(y), None), shares, None if shares is None else np.empty(0))
+        unknown = nothing_known(len(y)) if self.probabilities else ()
+        return Forecast(np.full(len(y), None), *unknown)
 
     def observe_model(self, rows: int, model: Any) -> None:
         """Record the number of points and the experts' weights, if an entry is due.
 
         The experts of a challenger on trial are recorded together.
         """
-        if not self.model_history.due(rows):
+        history = self.model_history
+        if not history.due(rows):
             return
         learner = _learner_of(model)
         values = {}
-        size = getattr(learner, "size_", None)
-        if size:
+        if size := getattr(learner, "size_", None):
             values["points"] = float(size)
-        experts = getattr(learner, "experts_", [])
-        trial = [expert for expert in experts if expert.get("learner") == "challenger"]
+        trial: list[dict[str, Any]] = []
+        others: list[dict[str, Any]] = []
+        for expert in getattr(learner, "experts_", []):
+            (trial if expert.get("learner") == "challenger" else others).append(expert)
         if share := sum(float(expert.get("weight", 0.0)) for expert in trial):
             values[CHALLENGER] = share
-        before, held = self.model_history.entries[-1] if self.model_history.entries else (0, {})
-        ends = (
-            [int(change["end"] or 0) for change in changes_of(model)] if CHALLENGER in held else []
-        )
-        if ends := [end for end in ends if before < end <= rows]:
-            values[TRIAL_END] = float(ends[0])
-        others = [expert for expert in experts if expert.get("learner") != "challenger"]
+        before, held = history.entries[-1] if history.entries else (0, {})
+        if CHALLENGER in held:
+            ends = [int(change["end"] or 0) for change in changes_of(model)]
+            if ended := [end for end in ends if before < end <= rows]:
+                values[TRIAL_END] = float(ended[0])
         for expert in others[:EXPERTS]:
             if weight := float(expert.get("weight", 0.0)):
                 values[expert_name(expert)] = weight
-        self.model_history.add(rows, values)
+        history.add(rows, values)
 
     @property
     def outputs(self) -> set[tuple[int, ...]]:
@@ -428,18 +419,14 @@ def _learner_of(model: Any) -> Any:
     return getattr(model, "learner_", getattr(model, "learner", model))
 
 
-def changes_of(model: Any) -> list[dict[str, Any]]:
+def changes_of(model: Any, name: str = "changes_") -> list[dict[str, Any]]:
     """Return the last changes to which a model's learner has reacted (`changes_`), if it does."""
-    return _listed(model, "changes_")
+    return list(getattr(model, name, getattr(_learner_of(model), name, [])))
 
 
 def directions_of(model: Any) -> list[dict[str, Any]]:
     """Return the directions along which a model's prediction changes (`directions_`), if any."""
-    return _listed(model, "directions_")
-
-
-def _listed(model: Any, name: str) -> list[dict[str, Any]]:
-    return list(getattr(model, name, getattr(_learner_of(model), name, [])))
+    return changes_of(model, "directions_")
 
 
 def count_changes(model: Any) -> dict[str, int]:
