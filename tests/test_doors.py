@@ -109,12 +109,12 @@ SUBJECTS = {
     "Prepared classifier": Plain(
         lambda: pronk.Prepared(pronk.OnlineKernelClassifier(**SMALL)), labels=True
     ),
-    "Keyed": Folder(lambda: pronk.Keyed(pronk.OnlineKernelRegressor(**SMALL), by="key")),
+    "Keyed": Folder(lambda: pronk.Keyed(pronk.OnlineKernelRegressor(**SMALL), by="key", shards=1)),
     "Keyed Prepared": Folder(
-        lambda: pronk.Keyed(pronk.Prepared(pronk.FOGDRegressor(random_state=0)), by="key")
+        lambda: pronk.Keyed(pronk.Prepared(pronk.FOGDRegressor(random_state=0)), by="key", shards=1)
     ),
     "Keyed classifier": Folder(
-        lambda: pronk.Keyed(pronk.OnlineKernelClassifier(**SMALL), by="key"), labels=True
+        lambda: pronk.Keyed(pronk.OnlineKernelClassifier(**SMALL), by="key", shards=1), labels=True
     ),
     "Pending": Waiting(lambda: pronk.Pending(pronk.OnlineKernelRegressor(**SMALL))),
     "Pending Prepared": Waiting(
@@ -240,14 +240,9 @@ def test_rows_in_every_container(name, container, variation):
     assert same(outcome(subject, model, CONTAINERS[container](later), y[FIRST:]), expected)
 
 
-@pytest.mark.thinned
-@every_subject
-@every_container
-@pytest.mark.parametrize("way", CALLS)
-def test_calls_in_every_container(name, container, way):
+def answer(name, container, way):
+    """Return the answer to a call, or the text of its error."""
     subject = SUBJECTS[name]
-    if container in UNNAMED and subject.keyed:
-        pytest.skip("the column of the keys has no name")
     y = (LABELS if subject.labels else Y).copy()
     later, options = subject.rows(FRAME[FIRST:].reset_index(drop=True)), {}
     if way == "missing labels":
@@ -260,24 +255,35 @@ def test_calls_in_every_container(name, container, way):
         options = {"times": np.arange(N - FIRST) * 60.0}
     elif way == "new class":
         y[FIRST + 5] = "new" if subject.labels else 5.0
-    whole = [CONTAINERS["pandas"](later), CONTAINERS[container](later)]
-    answers = []
-    for X in whole:
-        try:
-            model = first_part(subject, y)
-        except ValueError as error:  # several labels per row
-            answers.append(str(error))
-            continue
-        model = subject.resumed(model) if way == "resumed" else model
-        answers.append(outcome(subject, model, X, y[FIRST:], **options))
-    assert same(answers[1], answers[0])
-    if isinstance(answers[0], str):
+    try:
+        model = first_part(subject, y)
+    except ValueError as error:  # several labels per row
+        return str(error)
+    model = subject.resumed(model) if way == "resumed" else model
+    return outcome(subject, model, CONTAINERS[container](later), y[FIRST:], **options)
+
+
+@functools.cache
+def of_plain_call(name, way):
+    """Return the answer to the plain frame, which all containers share."""
+    return answer(name, "pandas", way)
+
+
+@pytest.mark.thinned
+@every_subject
+@every_container
+@pytest.mark.parametrize("way", CALLS)
+def test_calls_in_every_container(name, container, way):
+    if container in UNNAMED and SUBJECTS[name].keyed:
+        pytest.skip("the column of the keys has no name")
+    plain = of_plain_call(name, way)
+    assert same(answer(name, container, way), plain)
+    if isinstance(plain, str):
         expected = {"several outputs": "y|output|label", "times": "times", "weights": "weight"}
-        assert way in expected and len(answers[0].splitlines()) == 1, answers[0]
-        assert re.search(expected[way], answers[0]), answers[0]
+        assert way in expected and len(plain.splitlines()) == 1, plain
+        assert re.search(expected[way], plain), plain
     elif way == "resumed":
-        unbroken = outcome(subject, first_part(subject, y), later, y[FIRST:])
-        assert same(answers[0], unbroken)
+        assert same(plain, of_plain_frame(name, False))
 
 
 @every_subject
@@ -323,7 +329,7 @@ def test_files_are_frames(tmp_path, name, ending):
 
 @pytest.mark.parametrize("key", [7, 7.0, "7", np.int64(7), True])
 def test_a_key_has_one_meaning(key):
-    model = pronk.Keyed(pronk.OnlineKernelRegressor(**SMALL), by="key")
+    model = pronk.Keyed(pronk.OnlineKernelRegressor(**SMALL), by="key", shards=1)
     model.predict_then_learn(FRAME, Y)
     rows = FRAME[FIRST:].drop(columns="key")
     expected = model.predict(rows, keys=["7"] * len(rows))

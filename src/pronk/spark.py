@@ -26,6 +26,7 @@ from pronk.columns.values import BOOLEAN, CATEGORY, NUMBER
 from pronk.data.pending import Pending
 from pronk.data.step import step
 from pronk.estimators import files
+from pronk.estimators.quantiles import check_has_quantiles
 from pronk.evaluate.models import own_delay
 from pronk.keyed.keys import encode_key, with_own_seeds
 
@@ -215,14 +216,9 @@ def _check_feature(name: str, kinds: dict[str, str]) -> None:
 def _check_new(new: Any, interval: float | None) -> None:
     if isinstance(new, Pending) or not hasattr(new, "predict_then_learn"):
         raise ValueError(f"new: a {type(new).__name__} is no learner, or has rows that wait")
-    if interval is None:
-        return
-    check_coverage(interval)
-    if not hasattr(new, "predict_interval"):
-        raise ValueError(
-            f"interval={interval}: {type(new).__name__} predicts no intervals; use the default "
-            "learner for numbers, or pronk.Intervals around another regressor"
-        )
+    if interval is not None:
+        check_coverage(interval)
+        check_has_quantiles(new, {"interval": interval})
 
 
 def _label_type(new: Any, target: str, kind: str) -> str | None:
@@ -242,8 +238,7 @@ def _declared(new: Any, features: list[str], kinds: dict[str, str]) -> tuple[str
         raise ValueError("frame has no columns beside by, target and keep")
     for name in features:
         _check_feature(name, kinds)
-    has = getattr(new.__dict__.get("_columns"), "layout", None) is not None
-    if has or not hasattr(new, "with_columns"):
+    if hasattr(new, "layout_") or not hasattr(new, "with_columns"):
         return None
     return tuple(KINDS[kinds[name]] for name in features)
 
@@ -359,9 +354,9 @@ class _Task:
     def _new(self, key: Any) -> Any:
         """Return the model of a new key, with the random numbers that it has in `Keyed`."""
         model = with_own_seeds(clone(self.new), encode_key(key))
-        layout = getattr(self.new.__dict__.get("_columns"), "layout", None)
+        layout = getattr(self.new, "layout_", None)
         if layout is not None:
-            return model.with_columns(layout.names, layout.kinds, layout.orders)
+            return model.with_layout(layout)
         return model if self.declared is None else model.with_columns(self.features, self.declared)
 
     def _labels(self, given: Any, known: NDArray[np.bool_]) -> Any:

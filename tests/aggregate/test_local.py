@@ -665,7 +665,7 @@ def continued(model, kind, cuts):
     """Return predictions of the other rows, in calls between the cuts."""
     y, output = LEARNERS[kind][1], {"output": "probability"} if kind == "labels" else {}
     parts = []
-    for start, stop in pairwise([model.rows_seen_, *cuts, ROWS]):
+    for start, stop in pairwise([model.n_seen_, *cuts, ROWS]):
         if stop > start:
             parts.append(model.predict_then_learn(X[start:stop], y[start:stop], **output))
     width = max(part.reshape(len(part), -1).shape[1] for part in parts)
@@ -733,7 +733,7 @@ def test_a_call_of_the_learner_that_is_stopped_is_rolled_back(kind, rows):
     for at in np.random.default_rng(count).integers(1, lines.count + 1, 4):
         stopped = copy.deepcopy(model)
         Lines(int(at)).run(lambda stopped=stopped: stopped.predict_then_learn(X[now], y[now]))
-        learned = stopped.rows_seen_ == start + count
+        learned = stopped.n_seen_ == start + count
         assert state_of(stopped) == (after if learned else before), at
         if not learned:
             stopped.predict_then_learn(X[now], y[now])

@@ -116,7 +116,7 @@ def stopped_at_some_lines(learner, rows, y):
 
     Most changes are made by the last tenth of the lines.
     """
-    seen, done, before = learner.rows_seen_, copy.deepcopy(learner), state_of(learner)
+    seen, done, before = learner.n_seen_, copy.deepcopy(learner), state_of(learner)
     lines = Lines()
     lines.run(lambda: done.predict_then_learn(rows[:1], y[:1]))
     after = state_of(done)
@@ -125,7 +125,7 @@ def stopped_at_some_lines(learner, rows, y):
     for at in [*rng.integers(1, late, 8), *rng.integers(late, lines.count + 1, 6)]:
         stopped = copy.deepcopy(learner)
         Lines(int(at)).run(lambda stopped=stopped: stopped.predict_then_learn(rows[:1], y[:1]))
-        learned = stopped.rows_seen_ == seen + 1
+        learned = stopped.n_seen_ == seen + 1
         assert state_of(stopped) == (after if learned else before), at
         if not learned:
             stopped.predict_then_learn(rows[:1], y[:1])

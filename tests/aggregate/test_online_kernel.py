@@ -220,8 +220,8 @@ def test_saving_and_resuming_changes_nothing(stop, tmp_path):
     learner = OnlineKernelRegressor(budget=40, random_state=0).partial_fit(X[:stop], y[:stop])
     learner.save(tmp_path / "model.pronk")
     other = pronk.load(tmp_path / "model.pronk")
-    ours = learner.predict_interval_then_learn(X[stop:], y[stop:])
-    assert np.array_equal(other.predict_interval_then_learn(X[stop:], y[stop:]), ours)
+    ours = learner.predict_then_learn(X[stop:], y[stop:], interval=0.9)[1]
+    assert np.array_equal(other.predict_then_learn(X[stop:], y[stop:], interval=0.9)[1], ours)
     assert other.experts_ == learner.experts_
     for own, theirs in zip(learner.predict(X, True), other.predict(X, True), strict=True):
         assert np.array_equal(own, theirs)
@@ -245,8 +245,8 @@ def test_a_file_has_the_calls_of_the_open_rows(stop, tmp_path):
     other.save(tmp_path / "again.pronk")
     assert (tmp_path / "model.pronk").read_bytes() == (tmp_path / "again.pronk").read_bytes()
     for rows in (slice(stop, stop + 1), slice(stop + 1, stop + 400)):
-        ours = learner.predict_interval_then_learn(X[rows], y[rows])
-        assert np.array_equal(other.predict_interval_then_learn(X[rows], y[rows]), ours)
+        ours = learner.predict_then_learn(X[rows], y[rows], interval=0.9)[1]
+        assert np.array_equal(other.predict_then_learn(X[rows], y[rows], interval=0.9)[1], ours)
     assert np.array_equal(other.predict(X, True), learner.predict(X, True))
 
 
@@ -308,7 +308,7 @@ def test_drift_is_followed(monkeypatch):
     )
     y = y + 0.1 * rng.normal(size=8000)
     learner = OnlineKernelRegressor(budget=100, random_state=0)
-    intervals = learner.predict_interval_then_learn(X, y)
+    intervals = learner.predict_then_learn(X, y, interval=0.9)[1]
     stubborn = WithoutForgetting(budget=100, random_state=0).predict_then_learn(X, y)
     after = slice(4000, None)
     own = np.mean((intervals.mean(axis=1) - y)[after] ** 2)
@@ -333,7 +333,7 @@ def test_coverage_of_intervals(coverage):
         X, y = regression(5000, seed=20 + seed)
         fresh, answers = X[4000:], y[4000:]
         learner = OnlineKernelRegressor(budget=40, random_state=seed)
-        low, high = learner.predict_interval_then_learn(X[:3000], y[:3000], coverage=coverage).T
+        low, high = learner.predict_then_learn(X[:3000], y[:3000], interval=coverage)[1].T
         assert abs(np.mean((low <= y[:3000]) & (y[:3000] <= high)) - coverage) < 0.02
         for start in range(3000, 4000, 200):  # the width of a moment scatters
             learner.partial_fit(X[start : start + 200], y[start : start + 200])
@@ -415,7 +415,7 @@ def test_invalid_parameters_are_named_and_change_nothing():
     before = copy.deepcopy(learner._fitted_state())
     for coverage in (0.0, 1.0, -1, 2.0):
         with pytest.raises(ValueError, match="coverage"):
-            learner.predict_interval_then_learn(X, y, coverage=coverage)
+            learner.predict_then_learn(X, y, interval=coverage)[1]
     assert str(learner._fitted_state()) == str(before)
     with pytest.raises(ValueError, match="budget"):
         OnlineKernelRegressor(budget=0).fit(X, y)

@@ -60,7 +60,9 @@ LATE = slice(500, None)
 
 
 def covered_by(X, y):
-    intervals = OnlineKernelRegressor(budget=60, random_state=0).predict_interval_then_learn(X, y)
+    intervals = OnlineKernelRegressor(budget=60, random_state=0).predict_then_learn(
+        X, y, interval=0.9
+    )[1]
     return (intervals[:, 0] <= y) & (y <= intervals[:, 1]), intervals
 
 
@@ -270,7 +272,7 @@ def test_intervals_are_nan_before_the_first_error():
     assert P[0] == 0.0 and np.isnan(ends).all()
     assert np.isnan(learner.predict_interval(X)).all()
     assert np.isnan(learner.predict(X, return_std=True)[1]).all()
-    whole = OnlineKernelRegressor(random_state=0).predict_interval_then_learn(X, y + 1000)
+    whole = OnlineKernelRegressor(random_state=0).predict_then_learn(X, y + 1000, interval=0.9)[1]
     assert np.isnan(whole).any(axis=1).tolist() == [True, True] + [False] * 18
     largest = np.abs(y[1] - y[0])
     np.testing.assert_allclose(np.diff(whole)[2, 0], 2 * largest, rtol=1e-9, atol=0)

@@ -195,7 +195,7 @@ def test_a_call_that_is_stopped_is_rolled_back(kind, length):
             Lines(int(at)).run(
                 lambda now=now, stopped=stopped: stopped.predict_then_learn(X[now], y[now])
             )
-            learned = stopped.rows_seen_ == row + length
+            learned = stopped.n_seen_ == row + length
             assert state_of(stopped) == (after if learned else before), at
             if not learned:
                 stopped.predict_then_learn(X[now], y[now])

@@ -268,5 +268,5 @@ def test_intervals_and_probabilities_of_rows_that_wait():
     waiting.learn(range(50), labels[:50])
     named, shares = waiting.predict(X[50:60], range(50, 60), output="both")
     np.testing.assert_array_equal(shares.argmax(axis=1), np.searchsorted(["down", "up"], named))
-    with pytest.raises(ValueError, match="interval, quantiles: Prepared has no predict_quantiles"):
+    with pytest.raises(ValueError, match="interval: Prepared is a classifier"):
         waiting.predict(X[60:61], [60], interval=0.8)

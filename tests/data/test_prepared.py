@@ -325,15 +325,6 @@ def test_what_cannot_be_a_column_is_refused(frame, y):
         model(missing="zero").fit(frame, y)
 
 
-def test_a_notebook_shows_what_was_learned():
-    frame = pd.DataFrame({"wind": [1.0, 2.0, 3.0, 4.0], "city": ["Rome", "Oslo", "Rome", "Oslo"]})
-    model = pronk.Prepared(pronk.make("fogd", random_state=0))
-    assert "rows learned" not in model._repr_html_()
-    told = model.fit(frame, [10.0, 20.0, 30.0, 40.0])._repr_html_()
-    for words in ("rows learned", "wind (number), city (category)", "minmax", "less 25.0"):
-        assert words in told, words
-
-
 # -- one row at a time -----------------------------------------------------------------------------
 
 

@@ -282,9 +282,7 @@ def test_arguments_that_do_not_go_together():
         step(None, None, Y[:2], new=new)
     with pytest.raises(ValueError, match="call step twice"):
         step(None, X[:2], Y[:2], ids=[1, 2], new=new)
-    with pytest.raises(
-        ValueError, match=r"predicts no intervals and quantiles; .* pronk\.Intervals"
-    ):
+    with pytest.raises(ValueError, match=r"has no quantiles; .* pronk\.Intervals"):
         step(None, X[:2], Y[:2], interval=0.9, new=new)
     with pytest.raises(ValueError, match="coverage"):
         step(None, X[:2], Y[:2], interval=90, new=CASES["default"][0])

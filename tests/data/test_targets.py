@@ -123,7 +123,7 @@ def test_intervals_and_deviations_are_in_the_unit_of_y(outputs):
     expected = np.stack((centre + size * low, centre + size * high), axis=-1)
     assert_allclose(model.predict_interval(X[:9]), expected, **TOLERANCE)
     once = prepared("online-kernel", scale_target="standard")
-    assert_allclose(once.predict_interval_then_learn(X, targets, 0.8), ends, **TOLERANCE)
+    assert_allclose(once.predict_then_learn(X, targets, interval=0.8)[1], ends, **TOLERANCE)
 
 
 def test_who_is_scaled():

@@ -58,7 +58,7 @@ def test_threads_that_learn_wait_for_each_other(name):
         found = list(pool.map(learn, range(12)))
     twin = make(name).partial_fit(X[:50], y[:50])
     expected = [twin.predict_then_learn(X[same], y[same]) for _ in range(12)]
-    assert learner.rows_seen_ == twin.rows_seen_ == 170
+    assert learner.n_seen_ == twin.n_seen_ == 170
     np.testing.assert_array_equal(sorted(map(tuple, found)), sorted(map(tuple, expected)))
     np.testing.assert_array_equal(learner.predict(X[:20]), twin.predict(X[:20]))
 

@@ -40,8 +40,7 @@ def expected(estimator):
 
 
 #: Learners with methods or checks of their own; what the checks test is shared by all others.
-OWN_CODE = ("OnlineKernelRegressor", "ProsNKONSClassifier", "KernelOGDRegressor",
-            "DualSVRGClassifier", "KRLSRegressor")  # fmt: skip
+OWN_CODE = ("OnlineKernelRegressor", "KernelOGDRegressor", "DualSVRGClassifier", "KRLSRegressor")
 
 
 @parametrize_with_checks(
@@ -103,15 +102,3 @@ def test_parameters_of_the_kernel_are_reached(cls):
     learner.set_params(kernel__bandwidth=3.0)
     assert learner.kernel.bandwidth == 3.0
     assert cls().kernel == "gaussian"
-
-
-def test_a_notebook_shows_what_was_learned():
-    learner = pronk.make("pkawv-nystrom", "classification", random_state=0)
-    before = learner._repr_mimebundle_()["text/html"]
-    assert "rows learned" not in before
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    learner.fit(X, np.where(X[:, 0] > 0, "<up>", "down"))
-    html = learner._repr_mimebundle_()["text/html"]
-    for text in ("60", "&lt;up&gt;, down", f"{learner.size_}", "regret", "parameters"):
-        assert text in html
-    assert learner._repr_html_() == html

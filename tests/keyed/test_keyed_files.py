@@ -1,7 +1,6 @@
 """Damaged files of a store of models: the models work, or a StoreError names the problem."""
 
 import copy
-import gc
 import json
 import shutil
 import sqlite3
@@ -45,7 +44,6 @@ def outcome(folder):
         if models is not None and models._store is not None:
             for file in models._store._files.values():
                 file.close()
-        gc.collect()
     assert not message or ((str(folder) in message or "key" in message) and "\n" not in message), (
         message
     )

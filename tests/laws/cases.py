@@ -141,16 +141,19 @@ def all_cases() -> list[Case]:
 
 
 CASES = all_cases()
+BY_ID = {case.id: case for case in CASES}
 
 
-def parametrized(cases: list[Case], *, by_engine: bool = False) -> Any:
+def parametrized(cases: list[Case], *, by_engine: bool = False, most: int = 3) -> Any:
     """Return the decorator for a test of these cases.
 
-    With ``by_engine``, cases of `SAME_CODE` are marked ``matrix``.
+    Cases of `SAME_CODE` are marked ``matrix`` if they have three classes, where these are those of
+    the other name; with ``by_engine``, all of them. So are cases of more than ``most`` classes.
     """
     params = []
     for case in cases:
-        repeats = by_engine and case.name in SAME_CODE
+        repeats = case.name in SAME_CODE and (by_engine or case.classes == 3)
+        repeats = repeats or case.classes > most
         marks = [pytest.mark.matrix] if repeats else []
         params.append(pytest.param(case, id=case.id, marks=marks))
     return pytest.mark.parametrize("case", params)
@@ -158,6 +161,7 @@ def parametrized(cases: list[Case], *, by_engine: bool = False) -> Any:
 
 every = parametrized(CASES)
 every_engine = parametrized(CASES, by_engine=True)
+every_two_classes = parametrized(CASES, most=2)
 two_classes = parametrized(
     [case for case in CASES if case.task == "classification" and case.classes == 2], by_engine=True
 )

@@ -17,7 +17,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,46 +46,45 @@ OTHERS = (None, True, False, "", "nan", [], {}, [1], {"a": 1}, float("nan"), flo
 Original = tuple[str, dict[str, Any], dict[str, Any]]
 
 
-@cache
-def originals(group: str = "learners") -> list[Original]:
-    """Return the files of a group of models."""
-    return GROUPS[group]()
-
-
-def _learners() -> list[Original]:
-    """Return a file of every learner, and of some with a scaler."""
-    found = []
+def _learners() -> dict[str, Callable[[], Any]]:
+    """Return functions that make every learner, and some with a scaler, by name."""
+    found: dict[str, Callable[[], Any]] = {}
     for case in CASES:
         # Enough rows for points, full budgets, open blocks, and two stages of the default learner;
         # and few, before its first stage.
         for rows in (90, 6):
-            learner = case.make().partial_fit(*_rows(case, rows))
-            found.append((f"{case.id}-{rows}", *parts(learner)))
-    for scaler in ("minmax", "standard", "robust"):
-        plain = pronk.FOGDRegressor(n_features=10, random_state=0)
-        learner = Prepared(plain, scale=scaler, missing="mean", scale_target="none")
-        learner.partial_fit(*_rows(CASES[0], 600))
-        found.append((f"scaled-{scaler}", *parts(learner)))
+            found[f"{case.id}-{rows}"] = partial(_fitted, case.make, case, rows)
     numbers, labels = CASES[0], next(case for case in CASES if case.classes == 3)
-    plain = pronk.PKAWVRegressor(features="taylor")
-    around = pronk.Intervals(plain).partial_fit(*_rows(numbers, 90))
-    found.append(("intervals", *parts(around)))
-    plain = pronk.PKAWVClassifier(features="taylor")
-    around = pronk.Calibrated(plain).partial_fit(*_rows(labels, 90))
-    found.append(("calibrated", *parts(around)))
+    for scaler in ("minmax", "standard", "robust"):
+        found[f"scaled-{scaler}"] = partial(_fitted, partial(_scaled, scaler), numbers, 600)
+    inside = {"features": "taylor"}
+    around = lambda: pronk.Intervals(pronk.PKAWVRegressor(**inside))  # noqa: E731
+    found["intervals"] = partial(_fitted, around, numbers, 90)
+    around = lambda: pronk.Calibrated(pronk.PKAWVClassifier(**inside))  # noqa: E731
+    found["calibrated"] = partial(_fitted, around, labels, 90)
     return found
 
 
-def _stages() -> list[Original]:
-    """Return files of the default learner at its later stages, and of rows that wait."""
-    return [(name, *parts(model)) for name, model in stages.models()]
+def _fitted(make: Callable[[], Any], case: Case, rows: int) -> Any:
+    return make().partial_fit(*case.stream(rows))
 
 
-GROUPS = {"learners": _learners, "stages": _stages}
+def _scaled(scaler: str) -> Any:
+    plain = pronk.FOGDRegressor(n_features=10, random_state=0)
+    return Prepared(plain, scale=scaler, missing="mean", scale_target="none")
 
 
-def _rows(case: Case, n: int) -> Any:
-    return case.stream(n)
+#: Functions that make the models of a group, by name; the default learner at its later stages, and
+#: rows that wait, are the second one.
+GROUPS = {"learners": _learners(), "stages": stages.models()}
+
+
+@cache
+def original(group: str, number: int) -> Original:
+    """Return one of the files of a group of models."""
+    names = list(GROUPS[group])
+    name = names[number % len(names)]
+    return name, *parts(GROUPS[group][name]())
 
 
 def parts(learner: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -117,7 +116,7 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def changed(number: int, seed: int = 0, group: str = "learners") -> tuple[str, bytes]:
     """Return what is changed in file ``number``, and its bytes with a right checksum."""
     rng = np.random.default_rng([seed, number])
-    name, header, arrays = originals(group)[number % len(originals(group))]
+    name, header, arrays = original(group, number % len(GROUPS[group]))
     header, arrays = copy.deepcopy(header), dict(arrays)
     names, places = sorted(arrays), leaves({"params": header["params"], "state": header["state"]})
     if name.startswith("pending") and rng.random() < 0.6:  # what waits, not its model
@@ -332,8 +331,8 @@ def main() -> None:
 
     group, (seed, first, last) = sys.argv[1], (int(word) for word in sys.argv[2:5])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    originals(group)
     for number in range(first, last):
+        original(group, number % len(GROUPS[group]))  # its time does not count
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         what, data = changed(number, seed, group)
         field = what.split()[1]

@@ -78,7 +78,7 @@ def attempt(case: Case, rng: np.random.Generator, error: type[BaseException]) ->
     at = int(rng.integers(1, lines.count + 1))
     # The twin's first call makes its lock, so the last lines may not come: then it is "after".
     Lines(at, error).run(lambda: learner.predict_then_learn(X[now], y[now]))
-    after = learner.rows_seen_ == first + rows
+    after = learner.n_seen_ == first + rows
     expected = done if after else twin
     where = (case.id, first, rows, at)
     assert state_of(learner) == state_of(expected), where

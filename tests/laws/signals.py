@@ -86,7 +86,7 @@ def interrupted_calls(kind: str, count: int) -> None:
         except KeyboardInterrupt:
             pass
         outcome, expected = "after", twin.predict_then_learn(*rows)
-        if learner.rows_seen_ == start:
+        if learner.n_seen_ == start:
             same = np.array_equal(learner.predict_then_learn(*rows), expected)
             outcome = "before" if same else "another state"
         after = X[start + ROWS : start + 2 * ROWS]

@@ -7,7 +7,8 @@ both types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,31 +42,48 @@ def default(labels: bool = False, **options: Any) -> Any:
     return make(**{"random_state": 0, "budget": 20, "experts": "few", **options})
 
 
-def models() -> Iterator[tuple[str, Any]]:
-    """Yield names and models."""
+def models() -> dict[str, Callable[[], Any]]:
+    """Return functions that make models, by name."""
+    found: dict[str, Callable[[], Any]] = {}
     for labels in (False, True):
         kind = "labels" if labels else "numbers"
-        X, y = change(1100, 600, labels)
-        trial = default(labels).partial_fit(X, y)
-        assert trial._model.trial is not None
-        yield f"trial-{kind}", trial
-        X, y = change(2060, 4000, labels)
-        forest = default(labels, memory_limit=10**6).partial_fit(X, y)
-        assert forest._model.experts.local is not None
-        yield f"forest-{kind}", forest
-        X, y = sequence(700, labels)
-        yield f"far-{kind}", default(labels, delay=3 * labels).partial_fit(X, y)
-        X, y = sequence(2070, labels)
-        both = default(labels, memory_limit=10**6).partial_fit(X, y)
-        assert both._model.experts.far.forest is not None
-        yield f"far-forest-{kind}", both
-        yield f"pending-{kind}", _pending(labels)
-    yield "pending-trial", _pending_in_a_trial()
-    yield "pending-classes", _pending_with_new_classes()
-    yield "pending-other", _pending_around(pronk.FOGDRegressor(n_features=10, random_state=0), 9)
-    yield "pending-blank", _pending_around(pronk.PKAWVClassifier(random_state=0), 0)
-    yield "pending-frame", _pending_frame(40)
-    yield "pending-blank-frame", _pending_frame(0)
+        for make in (_trial, _forest, _far, _far_forest, _pending):
+            name = make.__name__.strip("_").replace("_", "-")
+            found[f"{name}-{kind}"] = partial(make, labels)
+    found["pending-trial"] = _pending_in_a_trial
+    found["pending-classes"] = _pending_with_new_classes
+    fogd = partial(pronk.FOGDRegressor, n_features=10, random_state=0)
+    found["pending-other"] = lambda: _pending_around(fogd(), 9)
+    found["pending-blank"] = lambda: _pending_around(pronk.PKAWVClassifier(random_state=0), 0)
+    found["pending-frame"] = partial(_pending_frame, 40)
+    found["pending-blank-frame"] = partial(_pending_frame, 0)
+    return found
+
+
+def _trial(labels: bool) -> Any:
+    X, y = change(1100, 600, labels)
+    trial = default(labels).partial_fit(X, y)
+    assert trial._model.trial is not None
+    return trial
+
+
+def _forest(labels: bool) -> Any:
+    X, y = change(2060, 4000, labels)
+    forest = default(labels, memory_limit=10**6).partial_fit(X, y)
+    assert forest._model.experts.local is not None
+    return forest
+
+
+def _far(labels: bool) -> Any:
+    X, y = sequence(700, labels)
+    return default(labels, delay=3 * labels).partial_fit(X, y)
+
+
+def _far_forest(labels: bool) -> Any:
+    X, y = sequence(2070, labels)
+    both = default(labels, memory_limit=10**6).partial_fit(X, y)
+    assert both._model.experts.far.forest is not None
+    return both
 
 
 def _pending(labels: bool) -> pronk.Pending:

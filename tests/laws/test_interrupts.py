@@ -32,7 +32,7 @@ def test_a_fit_that_is_stopped_leaves_the_old_model():
     with pytest.raises(MemoryError):
         learner.fit(X, y)
     assert np.array_equal(learner.predict(X), expected)
-    assert learner.rows_seen_ == 80
+    assert learner.n_seen_ == 80
 
 
 def test_a_signal_in_the_middle_is_rolled_back_and_the_rows_can_be_given_again():
@@ -52,7 +52,7 @@ def test_a_signal_in_the_middle_is_rolled_back_and_the_rows_can_be_given_again()
     with pytest.raises(KeyboardInterrupt):
         learner.partial_fit(X[100:], y[100:])
     assert not left
-    assert learner.rows_seen_ == 100
+    assert learner.n_seen_ == 100
     assert np.array_equal(learner.predict(X[:50]), expected)
     twin.partial_fit(X[:100], y[:100])
     assert np.array_equal(

@@ -71,7 +71,7 @@ def walk(model, X, y, edges, stop=None, folder=None):
         if hasattr(model, "decision_function"):
             parts.append(model.predict_then_learn(X[i:j], y[i:j], output="decision"))
         else:
-            parts.append(model.predict_interval_then_learn(X[i:j], y[i:j]))
+            parts.append(model.predict_then_learn(X[i:j], y[i:j], interval=0.9)[1])
     return model, np.concatenate(parts)
 
 
@@ -135,8 +135,9 @@ def test_any_cut_gives_the_same_at_every_row(kind, n, task, tmp_path_factory):
     law()
 
 
-def test_the_streams_reach_what_they_are_for():
-    """The streams are long enough to reach every stage."""
+@pytest.mark.slow
+def test_the_long_stream_reaches_what_it_is_for():
+    """It is long enough to reach every stage."""
     *_, whole, _ = in_one_call("long", "regression", LONG)
     assert LONG > 20_000 > max(ACTIVE_EXPERTS)
     own = [expert for expert in whole.experts_ if expert["learner"] == "incumbent"]
@@ -148,6 +149,9 @@ def test_the_streams_reach_what_they_are_for():
     assert whole._model.experts.past.columns  # lags are read
     *_, labels, _ = in_one_call("long", "classification", LONG)
     assert labels._model.experts.past.columns
+
+
+def test_the_wide_stream_reaches_what_it_is_for():
     *_, whole, _ = in_one_call("wide", "regression", WIDE)
     assert whole.size_ > most_points(STAGES[-2], whole.budget)  # points entered later
     assert most_points(WIDE - EPOCH, whole.budget) < whole.budget  # the limit still grew

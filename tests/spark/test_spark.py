@@ -242,7 +242,7 @@ def test_arguments_that_do_not_fit(spark):
         (plain, {"by": "x", "target": "key"}, "by: 'x' is of type double"),
         (plain, {"target": "text"}, "target: 'text' is of type string"),
         (plain, {"keep": ["x"]}, "a column is named twice"),
-        (plain, {"interval": 0.9}, "predicts no intervals"),
+        (plain, {"interval": 0.9}, "has no quantiles"),
         (plain, {"new": pronk.Pending(new)}, "a Pending is no learner"),
         (plain.drop("text"), {}, "no columns beside"),
         (frame.drop("pronk_y"), {}, "'list' is of type array"),

@@ -15,25 +15,21 @@ rows on which it was right lately.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate.calibration import Temperature, newton_step
 from pronk.columns.frames import count_rows
-from pronk.compat.intervals import HELD, ModelWrapper, refuse_times
+from pronk.compat.intervals import HELD, ModelWrapper
 from pronk.compat.models import Scores, together
 from pronk.core.runtime import limited
 from pronk.core.state import require
 from pronk.estimators.calls import own_lock
-from pronk.estimators.classifier import OUTPUTS, OnlineClassifier
+from pronk.estimators.classifier import LabelCalls, nothing_known
 from pronk.estimators.labels import MAX_CLASSES, Labels
-from pronk.estimators.prepared import with_all_classes
-from pronk.estimators.targets import joined
 
 Array = NDArray[np.float64]
 
@@ -56,7 +52,7 @@ class Slopes(Temperature):
         return used
 
 
-class Calibrated(ClassifierMixin, ModelWrapper):
+class Calibrated(LabelCalls, ModelWrapper):
     """Calibrated class probabilities around any classifier.
 
     Parameters
@@ -66,7 +62,8 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         (river), or a pronk learner. A copy of it learns, ``model_``. Probabilities, decisions or
         labels are calibrated, the first of these that it has.
 
-    Rows are learned in order, those of other libraries' models one at a time. A scikit-learn model
+    Its decisions are margins in [-1, 1]. Rows are learned in order, those of other libraries'
+    models one at a time. A scikit-learn model
     must know all classes at its first row: they are ``classes`` of the first call of `partial_fit`,
     or the labels in that call.
 
@@ -89,52 +86,29 @@ class Calibrated(ClassifierMixin, ModelWrapper):
     """
 
     _labels_expected = True
-    _linear_in_targets = True
-    _labels_kind = OnlineClassifier._labels_kind
-    _known_labels = OnlineClassifier._known_labels
-    _no_rows = OnlineClassifier._no_rows
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels given so far, in rows or as ``classes=``, sorted."""
-        check_is_fitted(self)
-        return self._labels.known
 
     # -- learning ---------------------------------------------------------------------------
 
-    def predict_then_learn(
-        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None,
-        times: Any = None,
-    ) -> Any:  # fmt: skip
-        """Predict each row, then learn it, in order; return the predicted labels.
-
-        ``output="probability"`` returns (n, classes), the classes being ``classes_`` after the call
-        (NaN before any label is known, 0 for a class that was not known yet), ``output="both"`` the
-        pair of labels and probabilities, and ``output="decision"`` margins in [-1, 1].
-        """
-        if output not in OUTPUTS:
-            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
-        refuse_times(times, self)
-        return self._learn(X, y, None, output, sample_weight)
-
-    def partial_fit(
-        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
-    ) -> Self:
-        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
-        self._learn(X, y, classes, "label", sample_weight)
-        return self
-
-    def _learn(self, X: Any, y: Any, classes: Any, output: str, sample_weight: Any) -> Any:
+    def _predict_then_learn(
+        self, X: Any, y: Any, classes: Any, output: str, sample_weight: Any
+    ) -> Any:
         with own_lock(self), limited:
             n = count_rows(X)
             if not n:
                 return self._no_rows(y, output)
-            missing, weights = self._checked_rows(y, n, sample_weight)
-            if missing is not None:
-                return self._learn_labelled(X, y, missing, classes, output, weights)
+            weights = self._checked_weights(y, n, sample_weight)
+            learned = np.ones(n, dtype=bool) if weights is None else weights > 0.0
+            missing = None if learned.all() else ~learned
+            if output == "decision" and not learned.all():
+                raise ValueError(
+                    f"y has no label (None or NaN), or weight 0, at row {int(learned.argmin())} "
+                    "(counting from 0), and output='decision' needs one; leave the row out"
+                )
             before = self._known_labels(classes)
-            values, known_from, after = before.receive(y, n, MAX_CLASSES)
             first = not self.__sklearn_is_fitted__()
+            if first and not learned.any():
+                return nothing_known(n, output)
+            values, known_from, after = before.receive(y, n, MAX_CLASSES, missing)
             if first:
                 self._start(after.known)
             parts: list[Scores] = []
@@ -143,40 +117,17 @@ class Calibrated(ClassifierMixin, ModelWrapper):
                     parts.append(scores)
             finally:
                 done = sum(len(part.values) for part in parts)
-                if not done and first:
+                if first and not learned[:done].any():
                     self._reset()
                 elif done:
                     if done < n:
-                        values, known_from, after = before.receive(y[:done], done, MAX_CLASSES)
-                    P, slopes = self._calibrate(together(parts), values, known_from, after)
+                        learned = learned[:done]
+                        missing = None if weights is None else ~learned
+                        found = before.receive(y[:done], done, MAX_CLASSES, missing)
+                        values, known_from, after = found
+                    scores = together(parts)
+                    P, slopes = self._calibrate(scores, values, known_from, after, learned)
             return self._answer(P, slopes, known_from, output)
-
-    def _learn_labelled(
-        self, X: Any, y: Any, missing: NDArray[np.bool_], classes: Any, output: str, weights: Any
-    ) -> Any:
-        if output == "decision":
-            raise ValueError(
-                f"y has no label (None or NaN), or weight 0, at row {int(missing.argmax())} "
-                "(counting from 0), and output='decision' needs one; leave the row out"
-            )
-        known: list[NDArray[Any]] = []
-
-        def learn(some: Any, labels: Any, own: Any) -> Any:
-            answer = self._learn(some, labels, classes, output, own)
-            known.append(self.classes_)
-            return answer
-
-        def predict(some: Any, unknown: Any) -> Any:
-            fitted = self.__sklearn_is_fitted__()
-            known.append(self.classes_ if fitted else np.empty(0))
-            named = self.predict(some) if fitted else np.full(len(unknown), None)
-            if output == "label":
-                return named
-            shares = self.predict_proba(some) if fitted else np.empty((len(unknown), 0))
-            return shares if output == "probability" else (named, shares)
-
-        answers = self._in_runs(X, y, missing, weights, learn, predict)
-        return joined(answers) if output == "label" else with_all_classes(answers, known)
 
     def _start(self, classes: NDArray[Any]) -> None:
         model = self._checked_copy()
@@ -189,16 +140,17 @@ class Calibrated(ClassifierMixin, ModelWrapper):
             self.__dict__.pop(name, None)
 
     def _calibrate(
-        self, scores: Scores, values: NDArray[Any], known_from: NDArray[np.int64], after: Labels
-    ) -> tuple[Array, Array]:
+        self, scores: Scores, values: NDArray[Any], known_from: NDArray[np.int64], after: Labels,
+        learned: NDArray[np.bool_],
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Learn slopes from rows; return margins, as `Labels` places them, and slopes (n, 2)."""
-        P, self._decisions = self._margins(scores, after, learn=True)
+        P, self._decisions = self._margins(scores, after, learned)
         slopes = np.empty((len(values), 2))
         own = np.searchsorted(after.known, values)
         columns = np.searchsorted(after.classes, after.known)
         for t in range(len(values)):
             known = np.flatnonzero((known_from <= t) | (np.arange(len(known_from)) == own[t]))
-            if len(known) < 2:
+            if len(known) < 2 or not learned[t]:
                 slopes[t] = self._slopes.current
                 continue
             if len(after.classes) == 2:
@@ -207,10 +159,10 @@ class Calibrated(ClassifierMixin, ModelWrapper):
                 M = P[t, 1 + columns[known]]
             slopes[t] = self._slopes.learn_row(M, int(np.searchsorted(known, own[t])))
         self._labels = after
-        self.n_seen_ += len(values)
+        self.n_seen_ += int(learned.sum())
         return P, slopes
 
-    def _margins(self, scores: Scores, labels: Labels, learn: bool = False) -> tuple[Array, Array]:
+    def _margins(self, scores: Scores, labels: Labels, learned: Any = False) -> tuple[Array, Array]:
         """Return margins (n, 1 + classes) behind a column of no meaning, and the decisions' sums.
 
         Two classes have the margin of the second one. Absent classes have the margin -1.
@@ -224,10 +176,9 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         sums = self._decisions
         if scores.kind == "decision":
             sizes = np.abs(held).mean(axis=1)
-            before = np.column_stack((np.arange(len(sizes)), np.cumsum(sizes) - sizes))
-            counts, totals = (sums + before * learn).T
-            if learn:
-                sums = sums + np.array([len(sizes), sizes.sum()])
+            own = np.column_stack((np.ones(len(sizes)), sizes)) * np.reshape(learned, (-1, 1))
+            counts, totals = (sums + np.cumsum(own, axis=0) - own).T
+            sums = sums + own.sum(axis=0)
             unit = np.where(totals > 0.0, totals / np.maximum(counts, 1.0), 1.0)[:, None]
             margins = np.full(values.shape, -1.0)
             margins[:, there] = values[:, there] / (np.abs(values[:, there]) + unit)
@@ -257,46 +208,23 @@ class Calibrated(ClassifierMixin, ModelWrapper):
 
     # -- the current model --------------------------------------------------------------------
 
-    def _current(self, X: Any) -> Array:
+    def _predict(self, X: Any) -> Array:
         """Return the margins of rows that may come next."""
         check_is_fitted(self)
         if not count_rows(X):
             return np.empty((0, self._labels.outputs))
         return self._margins(self._predictor_of().predict_scores(self._encoded(X)), self._labels)[0]
 
-    def decision_function(self, X: Any) -> Array:
-        """Return margins in [-1, 1], (n,) or (n, classes); >= 0 means ``classes_[1]``."""
-        with own_lock(self):
-            P = self._current(X)  # first, because it raises if nothing was learned
-            return self._labels.decisions(P)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the current model; changes nothing."""
-        with own_lock(self):
-            P = self._current(X)
-            return self._labels.predicted(P)
-
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities (n, classes); the most probable class is the predicted one."""
         with own_lock(self):
-            P = self._current(X)
+            P = self._predict(X)
             known_from = np.zeros(len(self._labels.known), dtype=np.int64)
 
             def link(margins: Array, rows: slice) -> Array:
                 return self._slopes.shares(margins)
 
             return self._labels.probabilities(P, known_from, link)
-
-    def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; None before the first row is learned."""
-        return self._one_prediction(x) if self.__sklearn_is_fitted__() else None
-
-    def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Return the probabilities of one row by label; empty before the first row is learned."""
-        if not self.__sklearn_is_fitted__():
-            return {}
-        shares = self.predict_proba(self._one(x))[0].tolist()
-        return dict(zip(self.classes_.tolist(), shares, strict=True))
 
     # -- files ---------------------------------------------------------------------------------
 

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +29,6 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pronk._interrupts import deferred_interrupts
 from pronk.aggregate.calibration import (
     LEVELS,
     POINTS,
@@ -42,14 +40,8 @@ from pronk.aggregate.calibration import (
 from pronk.aggregate.representation import typical_distance
 from pronk.aggregate.settings import PLAIN, View
 from pronk.columns.frames import count_rows
-from pronk.compat.models import (
-    NumericColumns,
-    Predictor,
-    copy_of,
-    is_classifier,
-    predictor,
-)
-from pronk.core.checks import labelled_runs, without_gaps
+from pronk.compat.models import NumericColumns, Predictor, copy_of, is_classifier, predictor
+from pronk.core.checks import labelled_runs
 from pronk.core.kernels import Gaussian
 from pronk.core.linalg import GrowingRows
 from pronk.core.runtime import limited
@@ -66,15 +58,18 @@ from pronk.core.state import (
     require,
 )
 from pronk.estimators import files
-from pronk.estimators.calls import own_lock
+from pronk.estimators.calls import own_lock, replace_learned
 from pronk.estimators.inputs import (
     Parameters,
     check_targets,
     check_weights,
+    known_targets,
+    learned_only,
     missing_labels,
+    with_times,
 )
 from pronk.estimators.quantiles import QuantileRegressor
-from pronk.estimators.targets import joined
+from pronk.estimators.rows import Around, OneRow
 
 Array = NDArray[np.float64]
 
@@ -106,8 +101,17 @@ class ErrorTracker(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, X: Array, P: Array, Y: Array) -> Array:
-        """Track the errors of rows in order; return offsets (n, levels, outputs) before each."""
+    def learn(self, X: Array, P: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Track the errors of rows in order; return offsets (n, levels, outputs) before each.
+
+        The errors of rows of weight 0 are unknown.
+        """
+        if weights is not None and (unknown := weights == 0.0).any():
+            parts = [
+                self.offsets(X[rows], P[rows]) if skipped else self.learn(X[rows], P[rows], Y[rows])
+                for rows, skipped in labelled_runs(unknown)
+            ]
+            return np.concatenate(parts)
         offsets, start = [np.empty((0, len(LEVELS), self.outputs))], 0
         while start < len(X):
             left = [stage - self._rows for stage in STAGES if stage > self._rows]
@@ -184,12 +188,16 @@ class ErrorTracker(Stateful):
 
     def quantiles(self, X: Array, P: Array, levels: Array) -> Array:
         """Return the quantiles (n, outputs, q) of rows that may come next."""
+        return around(P, self.offsets(X, P), levels)
+
+    def offsets(self, X: Array, P: Array) -> Array:
+        """Return the offsets (n, levels, outputs) of rows that may come next."""
         scales = np.ones(P.shape)
         if self._error_scale is not None:
             Z = X if self._scale is None else self._scale.transform(X)
             read = self._read(P, P)[0]
             scales = self._error_scale.predict(self._features(Z), read) * self._size
-        return around(P, self._quantiles.current(P, scales), levels)
+        return self._quantiles.current(P, scales)
 
     STATE = (
         Count("rows"),
@@ -201,7 +209,7 @@ class ErrorTracker(Stateful):
         Real("unit", low=1e-300),
         Part("scale", make="_empty_scale"),
         Numbers("points", ("points", "columns"), written="replaced"),
-        Part("error_scale", make="_restored_error_scale"),
+        Part("error_scale", make="_new_error_scale"),
         Part("quantiles", sizes={"outputs": "outputs"}),
     )
 
@@ -210,9 +218,6 @@ class ErrorTracker(Stateful):
 
     def _empty_scale(self) -> FixedScale:
         return FixedScale(np.zeros((1, self.columns)))
-
-    def _restored_error_scale(self) -> ErrorScale:
-        return self._new_error_scale()
 
     def _load(self, state: Any) -> Sizes:
         # The unit is a parameter of the error scale's kernel, which is made before it is restored.
@@ -242,50 +247,6 @@ class ErrorTracker(Stateful):
         self._error_scale.require_size()
 
 
-# -- one row of a model of another library ----
-
-
-def one_row(learner: Any, x: Any) -> Any:
-    """Return a dict or a vector as one row; the keys of a dict, in any order, name the columns."""
-    if not isinstance(x, dict):
-        return np.asarray(x, dtype=np.float64).reshape(1, -1)
-    names = _keys(learner, x)
-    missing = [name for name in names if name not in x]
-    if missing or len(x) != len(names):
-        extra = [name for name in x if name not in names]
-        raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
-    return np.array([[x[name] for name in names]], dtype=np.float64)
-
-
-def keep_keys(learner: Any, x: Any) -> None:
-    """Store the keys of a row that was learned, if the row is a dict."""
-    if isinstance(x, dict):
-        learner._keys = _keys(learner, x)
-
-
-def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
-    known = getattr(learner, "_keys", None)
-    return known or list(getattr(learner, "feature_names_in_", x))
-
-
-def rows_of(X: Any, rows: slice) -> Any:
-    """Return some rows of X in its container."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "num_rows"):  # Arrow
-        return X.slice(rows.start, rows.stop - rows.start)
-    return X[rows]
-
-
-def refuse_times(times: Any, wrapper: Any) -> None:
-    """Raise if there are times, which models of other libraries do not have."""
-    if times is not None:
-        raise ValueError(
-            f"times has no meaning for {type(wrapper).__name__}; leave it out, or use the default "
-            "learner, which has intervals and probabilities of its own"
-        )
-
-
 # -- the estimator -------------------------------------------------------------------------------
 
 
@@ -297,14 +258,18 @@ HELD = frozenset({
 })  # fmt: skip
 
 
-class ModelWrapper(Parameters):
+class ModelWrapper(Around, OneRow, files.Saved, Parameters):
     """An estimator around a model of any library, of which a copy learns, ``model_``."""
 
     _labels_expected: ClassVar[bool]
+    _inside: ClassVar[str] = "model_"
     model_: Any
     n_seen_: int
     partial_fit: Callable[..., Self]
-    predict: Callable[..., NDArray[Any]]
+
+    @property
+    def _classifies(self) -> bool:
+        return self._labels_expected
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -327,9 +292,8 @@ class ModelWrapper(Parameters):
         A category is its code, a time its seconds since 1970, and a missing value NaN.
         """
         with own_lock(self):
-            model = self.__dict__.get("model_")
-            if model is None:
-                model = self.__dict__.get("_begun") or self._checked_copy()
+            model = self._current
+            model = self._checked_copy() if model is self.model else model
             if not hasattr(model, "encode"):
                 raise ValueError(
                     f"{type(self).__name__} around a {type(model).__name__} does not turn rows "
@@ -350,104 +314,63 @@ class ModelWrapper(Parameters):
     @property
     def layout_(self) -> Any:
         """The columns of the model, where it is a pronk learner that has seen rows."""
-        return self.__dict__.get("model_", self.__dict__.get("_begun", self.model)).layout_
+        return self._current.layout_
 
-    def _checked_rows(self, y: Any, n: int, weights: Any) -> tuple[NDArray[np.bool_] | None, Any]:
-        """Return which rows are not learned, as they have no label or weight 0, and the weights.
+    @property
+    def _current(self) -> Any:
+        """The model that learns; before that, one that has its columns, or the one given."""
+        return self.__dict__.get("model_", self.__dict__.get("_begun", self.model))
 
-        None stands for no such row, and for weights of 1.
-        """
-        missing, weights = missing_labels(y, n), check_weights(weights, n)
-        if weights is None or (weights == 1.0).all():
-            return missing, None
-        if (weights == 0.0).any():
-            missing = (weights == 0.0) if missing is None else missing | (weights == 0.0)
-        return missing, None if (weights[weights > 0.0] == 1.0).all() else weights
+    def _checked_weights(self, y: Any, n: int, weights: Any) -> Array | None:
+        """Return the weights, 0 for a row without a label; None if all are 1."""
+        checked = check_weights(learned_only(weights, missing_labels(y, n), n), n)
+        if checked is not None and checked.ndim == 2:
+            raise ValueError(
+                f"times has no meaning for {type(self).__name__}; leave it out, or use the default "
+                "learner, which has intervals and probabilities of its own"
+            )
+        return None if checked is None or (checked == 1.0).all() else checked
 
-    def learn_one(self, x: Any, y: Any) -> Self:
+    def learn_one(self, x: Any, y: Any, **options: Any) -> Self:
         """Learn one row, a dict or a vector."""
-        self.partial_fit(self._one(x), [y])
-        keep_keys(self, x)
+        super().learn_one(x, y, **options)
+        if isinstance(x, dict):
+            self._keys = self._keys_of(x)
         return self
 
     def _one(self, x: Any) -> Any:
         """Return one row, a dict or a vector, as rows of the model."""
         if hasattr(self.model, "encode"):  # a pronk learner
-            model: Any = self.__dict__.get("model_", self.model)
-            rows = model._one(x)  # raises if x does not fit
-            layout = getattr(model, "layout_", None)
-            if not isinstance(x, Mapping):
-                return rows
-            named = {str(name): value for name, value in x.items()}
-            return [named if layout is None else {name: named.get(name) for name in layout.names}]
-        by_name = hasattr(self.model, "learn_one") and isinstance(x, dict)  # river, `Keyed`
-        return [x] if by_name else one_row(self, x)
+            return self._current._one(x)
+        if not isinstance(x, dict):
+            return np.asarray(x, dtype=np.float64).reshape(1, -1)
+        if hasattr(self.model, "learn_one"):  # river, `Keyed`
+            return [x]
+        names = self._keys_of(x)
+        missing = [name for name in names if name not in x]
+        if missing or len(x) != len(names):
+            extra = [name for name in x if name not in names]
+            raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
+        return np.array([[x[name] for name in names]], dtype=np.float64)
+
+    def _keys_of(self, x: dict[Any, Any]) -> list[Any]:
+        """Return the columns of a model of another library: those of its first row."""
+        names: list[Any] | None = self.__dict__.get("_keys")
+        return names or list(getattr(self, "feature_names_in_", x))
 
     def _encoded(self, X: Any, model: Any = None) -> Any:
         """Return rows as numbers if the model is a pronk learner, else as they are."""
         model = self.__dict__.get("model_") if model is None else model
         return model.encode(X) if hasattr(model, "encode") else X
 
-    def _in_runs(
-        self, X: Any, y: Any, missing: NDArray[np.bool_], weights: Any,
-        learn: Callable[..., Any], predict: Callable[..., Any],
-    ) -> list[Any]:  # fmt: skip
-        """Learn the rows with a label, predict the others, in order; return the answers.
-
-        If a run raises, a pronk learner inside forgets the runs before it too.
-        """
-        if not hasattr(self.model, "encode"):
-            return self._learned_runs(X, y, missing, weights, learn, predict)
-        before = copy.deepcopy(self).__dict__
-        try:
-            return self._learned_runs(self.encode(X), y, missing, weights, learn, predict)
-        except BaseException:
-            with deferred_interrupts(patient=True):
-                kept = {name: held for name, held in self.__dict__.items() if name not in HELD}
-                self.__dict__ = {**before, **kept}
-            raise
-
-    @staticmethod
-    def _learned_runs(
-        X: Any, y: Any, missing: NDArray[np.bool_], weights: Any,
-        learn: Callable[..., Any], predict: Callable[..., Any],
-    ) -> list[Any]:  # fmt: skip
-        values, own = np.asarray(y), weights
-        answers = []
-        for rows, unlabelled in labelled_runs(missing):
-            some = rows_of(X, rows)
-            if unlabelled:
-                answers.append(predict(some, values[rows]))
-            else:
-                given = None if own is None else own[rows]
-                answers.append(learn(some, without_gaps(values[rows]), given))
-        return answers
-
-    def _one_prediction(self, x: Any) -> Any:
-        """Return the prediction of one row as a Python value."""
-        found = self.predict(self._one(x))[0]
-        return found.item() if isinstance(found, np.generic) else found
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(X, y, sample_weight=sample_weight)
-        fresh._check_learned()
-        with own_lock(self):
-            kept = {name: held for name, held in self.__dict__.items() if name not in HELD}
-            learned = {name: held for name, held in fresh.__dict__.items() if name in HELD}
-            self.__dict__ = {**kept, **learned}  # one assignment: a signal cannot split it
-        return self
-
-    def _check_learned(self) -> None:
-        if not self.__sklearn_is_fitted__():
+        if not fresh.__sklearn_is_fitted__():
             raise ValueError("X has 0 rows: there is nothing to learn")
-
-    @property
-    def n_features_in_(self) -> int:
-        """Columns of the model, where it counts them."""
-        check_is_fitted(self)
-        return int(self.model_.n_features_in_)
+        replace_learned(self, fresh, HELD)
+        return self
 
     @property
     def size_(self) -> int:
@@ -458,10 +381,6 @@ class ModelWrapper(Parameters):
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: state[name] for name in state if name not in ("_lock", "_predictor")}
-
     def _predictor_of(self) -> Predictor:
         """Return the interface of the model that learns."""
         held = self.__dict__.get("_predictor")
@@ -471,10 +390,6 @@ class ModelWrapper(Parameters):
         return held
 
     # -- files ---------------------------------------------------------------------------------
-
-    def save(self, path: str | Path) -> None:
-        """Write to one file (no pickle), where the model can be; `pronk.load` reads it."""
-        files.save(self, path)
 
     def _check_can_be_saved(self) -> None:
         if files.has_kernel_function(self.model) or not hasattr(self.model, "_fitted_state"):
@@ -543,7 +458,7 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
     coverage 0.90
     >>> narrow, wide = np.diff(model.predict_interval([[0, 0], [0, 1]], 0.9))[:, 0]
     >>> print(f"widths {narrow:.1f} and {wide:.1f}")
-    widths 0.8 and 3.3
+    widths 0.9 and 3.5
     """
 
     _labels_expected = False
@@ -564,38 +479,17 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
         before which no error is known.
         """
         levels = requested_levels(interval, quantiles)
-        refuse_times(times, self)
+        sample_weight = with_times(sample_weight, times)
         with own_lock(self), limited:
             n = count_rows(X)
-            missing, weights = self._checked_rows(y, n, sample_weight)
-            if missing is not None:
-                return self._learn_labelled(X, y, missing, levels, weights)
-            Y = check_targets(y, n)
+            weights = self._checked_weights(y, n, sample_weight)
+            Y = check_targets(known_targets(y, None, n)[0], n)
             if not n:
                 return Y if levels is None else (Y, np.empty((*Y.shape, len(levels))))
             P, offsets = self._learn(X, Y, weights)
         if levels is None:
             return P.reshape(Y.shape)
         return P.reshape(Y.shape), around(P, offsets, levels).reshape(*Y.shape, len(levels))
-
-    def _learn_labelled(
-        self, X: Any, y: Any, missing: NDArray[np.bool_], levels: Array | None, weights: Any
-    ) -> Any:
-        known = np.array(y)
-        known[missing] = 0.0
-        check_targets(without_gaps(known), len(known))  # an error names the row of the call
-
-        def learn(some: Any, known: Any, own: Any) -> Any:
-            return self.predict_then_learn(some, known, quantiles=levels, sample_weight=own)
-
-        def predict(some: Any, unknown: Any) -> Any:
-            if self.__sklearn_is_fitted__():
-                P = self.predict(some)
-                return P if levels is None else (P, self.predict_quantiles(some, levels))
-            P = np.zeros(unknown.shape)
-            return P if levels is None else (P, np.full((*P.shape, len(levels)), np.nan))
-
-        return joined(self._in_runs(X, y, missing, weights, learn, predict))
 
     def _learn(self, X: Any, Y: Array, weights: Array | None) -> tuple[Array, Array]:
         """Learn rows; return predictions (n, outputs) and offsets (n, levels, outputs)."""
@@ -622,13 +516,16 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
                 parts.append(P)
         finally:
             done = sum(len(part) for part in parts)
-            if not done and started:
+            learned = done if weights is None else int(np.count_nonzero(weights[:done]))
+            if done:
+                P = np.concatenate(parts)
+                own = None if weights is None else weights[:done]
+                targets = Y[:done].reshape(done, outputs)
+                offsets = self._tracker.learn(numbers[:done], P, targets, own)
+                self.n_seen_ += learned
+            if not learned and started:
                 for name in (*started, "_flat", "_predictor"):
                     self.__dict__.pop(name, None)
-            elif done:
-                P = np.concatenate(parts)
-                offsets = self._tracker.learn(numbers[:done], P, Y[:done].reshape(done, outputs))
-                self.n_seen_ += done
         return P, offsets
 
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
@@ -658,10 +555,6 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
             if not len(P):
                 return np.empty((*P.shape, len(levels)))
             return self._tracker.quantiles(self._columns.of(self._encoded(X)), P, levels)
-
-    def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; 0 before the first row is learned."""
-        return self._one_prediction(x) if self.__sklearn_is_fitted__() else 0.0
 
     def _fitted_state(self) -> dict[str, Any]:
         with own_lock(self):

@@ -45,7 +45,8 @@ class Predictor(Protocol):
     """A model as the wrappers call it.
 
     ``numbers`` and ``scores`` yield predictions of one or more rows, made before their y was used,
-    and learn the rows. A model that raises has learned exactly the rows that were yielded.
+    and learn the rows, except those of weight 0. A model that raises has learned exactly the rows
+    that were yielded.
     """
 
     def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]: ...
@@ -136,7 +137,7 @@ class Dicts:
         self._model, self._started = model, started
 
     def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]:
-        _refuse_weights(weights)
+        learned = _learned_rows(weights, len(y))
         if y.ndim == 2 and y.shape[1] > 1:
             raise ValueError(f"y has {y.shape[1]} columns; a river model has one output")
         targets = y.reshape(-1).tolist()
@@ -146,15 +147,17 @@ class Dicts:
             if not self._started:
                 P = np.nan_to_num(P, posinf=0.0, neginf=0.0)  # a scaler has no range yet
             check_prediction(P, i, self._model)
-            self._model.learn_one(x, target)
-            self._started = True
+            if learned[i]:
+                self._model.learn_one(x, target)
+                self._started = True
             yield P
 
     def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]:
-        _refuse_weights(weights)
-        for x, label in zip(dicts_of(X), y.tolist(), strict=True):
+        learned = _learned_rows(weights, len(y))
+        for x, label, used in zip(dicts_of(X), y.tolist(), learned, strict=True):
             found = self._shares(x)
-            self._model.learn_one(x, label)
+            if used:
+                self._model.learn_one(x, label)
             yield Scores("probability", list(found), np.array([list(found.values())]))
 
     def predict_numbers(self, X: Any) -> Array:
@@ -174,7 +177,10 @@ class Dicts:
         except (NotImplementedError, AttributeError):
             label = self._model.predict_one(x)
             found = {} if label is None else {label: 1.0}
-        return {_plain(label): float(share) for label, share in found.items()}
+        return {
+            label.item() if isinstance(label, np.generic) else label: float(share)
+            for label, share in found.items()
+        }
 
 
 # -- scikit-learn ------------------------------------------------------------------------------
@@ -187,23 +193,36 @@ class Rows:
         self._model, self._classes = model, classes
 
     def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]:
-        row_of = _slicer(X)
+        row_of, learn = _slicer(X), self._learning(y, weights)
         for i in range(len(y)):
-            row, more = row_of(i), _weighted(weights, i)
+            row = row_of(i)
             p = self._before_learning(self._model.predict, row)
             P = np.zeros(y[i].size) if p is None else np.asarray(p, dtype=np.float64)
             check_prediction(P, i, self._model)
-            self._model.partial_fit(row, y[i : i + 1], **more)
+            learn(row, i)
             yield P.reshape(1, -1)
 
     def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]:
-        row_of, known = _slicer(X), {"classes": np.asarray(self._classes)}
+        row_of, learn = _slicer(X), self._learning(y, weights)
+        known = {"classes": np.asarray(self._classes)}
         for i in range(len(y)):
-            row, more = row_of(i), _weighted(weights, i)
+            row = row_of(i)
             found = self._before_learning(self.predict_scores, row)
             first = {} if hasattr(self._model, "classes_") else known
-            self._model.partial_fit(row, y[i : i + 1], **first, **more)
+            learn(row, i, **first)
             yield Scores("probability", [], np.empty((1, 0))) if found is None else found
+
+    def _learning(self, y: Any, weights: Array | None) -> Callable[..., None]:
+        """Return a function that learns row i, unless its weight is 0."""
+        given = None if weights is None or is_zero_or_one(weights) else weights
+
+        def learn(row: Any, i: int, **first: Any) -> None:
+            own = slice(i, i + 1)
+            if weights is None or weights[i] > 0.0:
+                more = _weighted(None if given is None else given[own])
+                self._model.partial_fit(row, y[own], **first, **more)
+
+        return learn
 
     def predict_numbers(self, X: Any) -> Array:
         return np.asarray(self._model.predict(_readable(X))).reshape(count_rows(X), -1)
@@ -248,7 +267,7 @@ def _readable(X: Any) -> Any:
 
 def dicts_of(X: Any) -> list[dict[Any, Any]]:
     """Return rows as dicts, named by the columns of a frame, else by the numbers of the columns."""
-    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+    if _are_dicts(X):
         return [dict(row) for row in X]
     for method, arguments in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
         if hasattr(X, method):  # polars, Arrow, pandas
@@ -265,10 +284,6 @@ def check_prediction(P: Array, row: int, model: Any) -> None:
             f"the prediction of row {row} (counting from 0) by {type(model).__name__} is not "
             "finite; scale the columns, or choose a smaller learning rate"
         )
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _two_columns(values: Any, classes: int) -> Array:
@@ -292,16 +307,23 @@ def together(parts: Sequence[Scores]) -> Scores:
     return Scores(kind, classes, values)
 
 
-def _weighted(weights: Array | None, row: int | None = None) -> dict[str, Any]:
-    """Return the argument ``sample_weight``, of one row or of all, if there are weights."""
+def _weighted(weights: Array | None) -> dict[str, Any]:
+    """Return the argument ``sample_weight``, if there are weights."""
+    return {} if weights is None else {"sample_weight": weights}
+
+
+def is_zero_or_one(weights: Any) -> bool:
+    """Return whether all rows count once or not at all."""
+    return bool(((weights == 0.0) | (weights == 1.0)).all())
+
+
+def _learned_rows(weights: Array | None, n: int) -> NDArray[np.bool_]:
+    """Return which rows are learned; raise if a weight is neither 0 nor 1."""
     if weights is None:
-        return {}
-    return {"sample_weight": weights if row is None else weights[row : row + 1]}
-
-
-def _refuse_weights(weights: Array | None) -> None:
-    if weights is not None:
+        return np.ones(n, dtype=bool)
+    if not is_zero_or_one(weights):
         raise ValueError("sample_weight is not supported by a model with predict_one and learn_one")
+    return weights > 0.0
 
 
 # -- the numbers in a row --------------------------------------------------------------------------
@@ -315,16 +337,14 @@ class NumericColumns:
     """
 
     def __init__(self, X: Any) -> None:
-        self.names: list[Any] | None = None  # of a frame or of dicts; None for arrays
+        self.names = _names(X)  # of a frame or of dicts; None for arrays
         self.width = 0
-        if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-            self.names = [name for name, value in X[0].items() if _is_number(value)]
-        elif hasattr(X, "column_names") or hasattr(X, "columns"):
-            self.names = [name for name in _names(X) if _is_numeric(_column(X, name))]
+        if self.names is not None:
+            self.names = [name for name in self.names if _is_numeric(_column(X, name))]
+            self.width = len(self.names)
         elif not hasattr(X, "toarray"):
             values = np.asarray(X)
             self.width = values.shape[1] if values.dtype.kind in "biuf" and values.ndim == 2 else 0
-        self.width = self.width if self.names is None else len(self.names)
         #: Places of the numbers among encoded columns of a pronk learner; None: all columns.
         self.places: list[int] | None = None
 
@@ -347,33 +367,38 @@ class NumericColumns:
             rows = np.array(X, dtype=np.float64, ndmin=2)
             if rows.shape != (n, self.width):
                 raise ValueError(f"X has {rows.shape[1]} columns; the first rows had {self.width}")
-        elif isinstance(X, list | tuple):
-            rows = np.array([[_number(x.get(name)) for name in self.names] for x in X])
         else:
-            there = set(_names(X))
-            rows = np.zeros((n, self.width))
+            rows, there = np.zeros((n, self.width)), _names(X)
             for j, name in enumerate(self.names):
-                if name in there:
+                if _are_dicts(X):
+                    rows[:, j] = [_number(row.get(name)) for row in X]
+                elif name in there:
                     rows[:, j] = np.asarray(_column(X, name), dtype=np.float64)
         rows[~np.isfinite(rows)] = 0.0
         return np.clip(rows, -LARGEST_INPUT, LARGEST_INPUT)
 
 
-def _names(X: Any) -> list[Any]:
-    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+def _are_dicts(X: Any) -> bool:
+    return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], Mapping)
+
+
+def _names(X: Any) -> Any:
+    """Return the names of the columns of a frame, or of the first of several dicts, or None."""
+    if _are_dicts(X):
+        return list(X[0])
+    return getattr(X, "column_names", getattr(X, "columns", None))
 
 
 def _column(X: Any, name: Any) -> Any:
+    """Return a column of a frame, or a value of the first of several dicts."""
+    if _are_dicts(X):
+        return X[0][name]
     return X.column(name).to_numpy() if hasattr(X, "column_names") else X[name]
 
 
-def _is_numeric(column: Any) -> bool:
-    return np.asarray(column).dtype.kind in "biuf"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number | np.bool_)
+def _is_numeric(values: Any) -> bool:
+    return np.asarray(values).dtype.kind in "biuf"
 
 
 def _number(value: Any) -> float:
-    return float(value) if _is_number(value) else 0.0
+    return float(value) if _is_numeric(value) else 0.0

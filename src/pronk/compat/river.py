@@ -1,23 +1,19 @@
 """Use pronk's learners in river: rows with names, and features that appear later.
 
 A pronk learner has a fixed number of columns, while a river model may get new features at any time.
-The wrapper maps names to columns. The names of the first learned row get the first columns, in
-sorted order, so that the order of a dict does not matter; ``spare`` more columns stay empty for
-names that appear later; names beyond those are ignored, with one warning. A feature that a row
-lacks is 0, as in river's own linear models; a NaN raises an error.
+The names of the first learned row get the first columns, in sorted order, so that the order of a
+dict does not matter; ``spare`` more columns stay empty for names that appear later; names beyond
+those are ignored, with one warning. A feature that a row lacks is 0, as in river's own linear
+models; a NaN raises an error. An empty column adds nothing to distances and inner products, so
+spare columns change no prediction of a kernel learner. They cost time: the features of a Taylor
+embedding grow as (columns)^degree, so declare ``features`` there, or set ``spare=0``.
+
+If the first row has text or dates, or with `pronk.Prepared`, the columns are the names of the first
+learned row, and absent features are missing values, which the mean so far fills in.
 
 ``learn_many`` learns the rows of a pandas or polars frame or an Arrow table in order: the model is
-the same as after ``learn_one`` row by row, up to rounding, in a fraction of the time. A frame is
-never a mini-batch with one averaged step. Results for a frame are of the same library.
-
-An empty column adds nothing to distances and inner products, so spare columns change no prediction
-of a kernel learner. They cost time: the features of a Taylor embedding grow as (columns)^degree, so
-declare ``features`` there, or set ``spare=0``.
-
-If the first row has text or dates, or with `pronk.Prepared`, absent features are missing values
-instead of 0, and the columns are the
-names of the first learned row; later names are ignored, with one warning, and absent names are
-missing values, which the mean so far fills in.
+that of ``learn_one`` row by row, up to rounding, in a fraction of the time, and never a mini-batch
+with one averaged step. Results for a frame are of the same library.
 
 Needs the package river (``pip install ".[river]"``).
 """

@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -29,11 +28,12 @@ from pronk.core.checks import without_gaps
 from pronk.core.state import checked_count, require
 from pronk.estimators import files
 from pronk.estimators.inputs import missing_labels
+from pronk.estimators.quantiles import check_has_quantiles
 from pronk.estimators.rows import asked_for, before_labels
 from pronk.estimators.waiting import Kept, Line, Meaning, by_meaning
 
 
-class Pending:
+class Pending(files.Saved):
     """Predict rows now and learn them when their labels arrive, by their ids.
 
     Parameters
@@ -109,7 +109,13 @@ class Pending:
         that raises stores nothing.
         """
         levels = requested_levels(interval, quantiles)
-        self._check_output(levels, output)
+        check_has_quantiles(self.model, {"interval": interval, "quantiles": quantiles})
+        if output not in ("label", "probability", "both"):
+            raise ValueError(f"output must be label, probability or both; got {output!r}")
+        if output != "label" and not hasattr(self.model, "predict_proba"):
+            raise ValueError(
+                f"output: {type(self.model).__name__} has no predict_proba; the default learner has"
+            )
         with self._lock:
             names = _checked_ids(ids, count_rows(X))
             for name in names:
@@ -128,20 +134,6 @@ class Pending:
                     self._rows.popitem(last=False)
                     self.expired += 1
             return answer
-
-    def _check_output(self, levels: Array | None, output: str) -> None:
-        """Raise if the model has no quantiles or probabilities."""
-        if output not in ("label", "probability", "both"):
-            raise ValueError(f"output must be label, probability or both; got {output!r}")
-        for wanted, name in (
-            (levels is not None, "predict_quantiles"),
-            (output != "label", "predict_proba"),
-        ):
-            if wanted and not hasattr(self.model, name):
-                what = "output" if name == "predict_proba" else "interval, quantiles"
-                raise ValueError(
-                    f"{what}: {type(self.model).__name__} has no {name}; the default learner has"
-                )
 
     def predict_one(self, x: Any, id: Any) -> Any:
         """Predict one row, a dict or a vector, and store it under its id."""
@@ -224,10 +216,6 @@ class Pending:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
-
-    def save(self, path: str | Path) -> None:
-        """Write the model and the pending rows to one file (no pickle); `pronk.load` reads it."""
-        files.save(self, path)
 
     def _file_params(self) -> dict[str, Any]:
         if files.has_kernel_function(self.model):

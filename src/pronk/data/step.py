@@ -29,7 +29,8 @@ from pronk.aggregate.calibration import requested_levels
 from pronk.core.randomness import make_seed
 from pronk.data.pending import Pending
 from pronk.estimators import files
-from pronk.estimators.rows import asked_for, predicted_as_next
+from pronk.estimators.quantiles import check_has_quantiles
+from pronk.estimators.rows import asked_for
 
 #: Most models in the cache of a process; one of the default learner takes 1 to 2 MB.
 MOST_MODELS = 1024
@@ -171,19 +172,19 @@ def step(
         model = None if kernel is not None else CACHE.take(state)
         if model is None:
             model = files.from_bytes(state, "state", kernel, tried=False)
+    check_has_quantiles(_learner_of(model), {"interval": interval, "quantiles": quantiles})
     if y is None and ids is None:
         predictions = _predicted(model, X, levels)
     elif ids is None:
         options = {} if levels is None else {"quantiles": levels}
-        learner = _learner_of(model, levels)
-        predictions = learner.predict_then_learn(X, y, **options)
+        predictions = _learner_of(model).predict_then_learn(X, y, **options)
     else:
-        model = _pending(model)
+        model = model if isinstance(model, Pending) else Pending(model)
         if X is None:
             model.learn(ids, y, unknown=unknown)
             predictions = None
         else:
-            predictions = _stored(model, X, ids, levels)
+            predictions = model.predict(X, ids, quantiles=levels)
     if y is not None or ids is not None:
         state = files.to_bytes(model)
     elif not _learner_of(model).__sklearn_is_fitted__():
@@ -216,10 +217,8 @@ def _new_model(new: Any) -> Any:
     for name, value in model.get_params(deep=True).items():
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
             model.set_params(**{name: 0 if value is None else make_seed(value)})
-    layout = getattr(new.__dict__.get("_columns"), "layout", None)
-    if layout is not None:
-        model.with_columns(layout.names, layout.kinds, layout.orders)
-    return model
+    layout = getattr(new, "layout_", None)
+    return model if layout is None else model.with_layout(layout)
 
 
 def _kernel_function(new: Any) -> Any:
@@ -227,41 +226,13 @@ def _kernel_function(new: Any) -> Any:
     return new.kernel if hasattr(new, "kernel") and files.has_kernel_function(new) else None
 
 
-def _learner_of(model: Any, levels: Levels = None) -> Any:
-    """Return the model, or that of pending rows; raise if it has no quantiles and should."""
-    learner = model.model if isinstance(model, Pending) else model
-    if levels is not None and not hasattr(learner, "predict_quantiles"):
-        raise ValueError(
-            f"interval, quantiles: {type(learner).__name__} predicts no intervals and quantiles; "
-            "use the default learner for numbers, or pronk.Intervals around another regressor"
-        )
-    return learner
-
-
-def _pending(model: Any) -> Pending:
-    """Return the model with its pending rows."""
-    if isinstance(model, Pending):
-        return model
-    if not hasattr(model, "encode"):
-        raise ValueError(
-            f"ids: rows cannot wait for a {type(model).__name__}; use a learner or Prepared"
-        )
-    return Pending(model)
+def _learner_of(model: Any) -> Any:
+    """Return the model, or that of pending rows."""
+    return model.model if isinstance(model, Pending) else model
 
 
 def _predicted(model: Any, X: Any, levels: Levels) -> Any:
     """Predict rows, each as the next one."""
-    learner = _learner_of(model, levels)
-    if not hasattr(learner, "encode"):
-        return predicted_as_next(learner, X, levels)
+    learner = _learner_of(model)
     rows = learner.encode(X)
     return asked_for(learner, rows, Pending(learner)._predicted(rows)[0], levels)
-
-
-def _stored(pending: Pending, X: Any, ids: Iterable[Any], levels: Levels) -> Any:
-    """Predict rows and store them."""
-    learner = _learner_of(pending, levels)
-    if levels is None:
-        return pending.predict(X, ids)
-    rows = learner.encode(X)
-    return asked_for(learner, rows, pending.predict(rows, ids), levels)

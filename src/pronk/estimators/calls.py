@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -59,6 +59,14 @@ def all_or_nothing(learner: Any, call: Callable[..., T], *args: Any, **options: 
             raise
         finally:
             held.pop("_learning", None)
+
+
+def replace_learned(learner: Any, fresh: Any, names: Iterable[str]) -> None:
+    """Replace the attributes of a learner that hold what was learned by those of a fresh one."""
+    with own_lock(learner):
+        kept = {name: held for name, held in learner.__dict__.items() if name not in names}
+        learned = {name: held for name, held in fresh.__dict__.items() if name in names}
+        learner.__dict__ = {**kept, **learned}  # one assignment: a signal cannot split it
 
 
 def rolled_back(method: Method) -> Method:

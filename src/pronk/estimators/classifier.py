@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.columns.frames import count_rows
 from pronk.core.arrays import Array
 from pronk.core.runtime import limited
-from pronk.estimators.calls import rolled_back
+from pronk.estimators.calls import own_lock, rolled_back
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import (
     Interval,
@@ -34,17 +34,19 @@ from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
 OUTPUTS = ("label", "decision", "probability", "both")
 
 
-class OnlineClassifier(ClassifierMixin, OnlineLearner):
-    """A learner of labels, given beforehand (``classes``) or discovered during the stream.
+class LabelCalls(ClassifierMixin):
+    """The calls of learners of labels, for those of pronk and for `Calibrated`.
 
-    Every classifier has the parameter ``max_classes`` (default 1,000): a call with one more label
-    raises, because every class takes time and memory as an output of its own.
-    ``_linear_in_targets`` is whether further outputs cost nothing (see `labels`).
+    A subclass has ``_predict_then_learn``, and ``_predict``, which returns scores as ``_labels``
+    places them.
     """
 
     _linear_in_targets: ClassVar[bool] = True
     _labels_kind: ClassVar[type[Labels]] = Labels
-    max_classes: int = parameter(Interval(Integral, 2, None, closed="left"), default=MAX_CLASSES)
+    _labels: Labels
+    _predict_then_learn: Callable[..., Any]
+    _predict: Any
+    __sklearn_is_fitted__: Callable[[], bool]
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -76,6 +78,59 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         weights = with_times(sample_weight, times)
         return self._predict_then_learn(X, y, None, output, weights)
 
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None,
+        times: Any = None,
+    ) -> Self:  # fmt: skip
+        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
+        weights = with_times(sample_weight, times)
+        self._predict_then_learn(X, y, classes, "label", weights)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
+        with own_lock(self):  # the classes must be those of the scores
+            P = self._predict(X)  # first, because it raises if the learner is not fitted
+            return self._labels.decisions(P)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels with the current model; changes nothing."""
+        with own_lock(self), limited:
+            P = self._predict(X)
+            return self._labels.predicted(P)
+
+    def _no_rows(self, y: Any, output: str) -> Any:
+        """Return the output of a call without rows."""
+        check_given(y)
+        check_length(y, 0)
+        known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
+        named, shares = known[:0], np.empty((0, len(known)))
+        if output == "decision":
+            return shares if len(known) > 2 else np.empty(0)
+        return {"label": named, "probability": shares, "both": (named, shares)}[output]
+
+    def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
+        """Return the labels before a call; raise if ``classes`` differ from them."""
+        if not self.__sklearn_is_fitted__():
+            return self._labels_kind(classes, linear=self._linear_in_targets)
+        if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
+            raise ValueError(
+                f"classes={list(classes)} differ from the classes known so far, "
+                f"{self._labels.known.tolist()}"
+            )
+        return self._labels
+
+
+class OnlineClassifier(LabelCalls, OnlineLearner):
+    """A learner of labels, given beforehand (``classes``) or discovered during the stream.
+
+    Every classifier has the parameter ``max_classes`` (default 1,000): a call with one more label
+    raises, because every class takes time and memory as an output of its own.
+    ``_linear_in_targets`` is whether further outputs cost nothing (see `labels`).
+    """
+
+    max_classes: int = parameter(Interval(Integral, 2, None, closed="left"), default=MAX_CLASSES)
+
     @rolled_back
     def _predict_then_learn(
         self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
@@ -97,12 +152,10 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 f"classes has {len(labels.classes):,} labels, more than "
                 f"max_classes={self.max_classes}; set a larger one"
             )
-        if missing is None:
-            values, known_from, after = labels.receive(y, n, self.max_classes)
-        elif missing.all() and not len(labels.known):
-            return self._nothing_known(n, output)
-        else:
-            values, known_from, after = labels.receive_some(y, missing, self.max_classes)
+        if missing is not None and missing.all() and not len(labels.known):
+            self._forget_columns()
+            return nothing_known(n, output)
+        values, known_from, after = labels.receive(y, n, self.max_classes, missing)
         known_from = self._known_from(known_from, labels, after)
         if not self.__sklearn_is_fitted__():
             self._start(rows.shape[1], labels.outputs)
@@ -124,22 +177,6 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         """Return the first rows of a call that may be predicted each class of ``after``."""
         return known_from
 
-    def _nothing_known(self, n: int, output: str) -> Any:
-        """Return the output of rows without a label, before the first label; forget the rows."""
-        self._forget_columns()
-        named, shares = np.full(n, None), np.empty((n, 0))
-        return {"label": named, "probability": shares, "both": (named, shares)}[output]
-
-    def _no_rows(self, y: Any, output: str) -> Any:
-        """Return the output of a call without rows."""
-        check_given(y)
-        check_length(y, 0)
-        known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
-        named, shares = known[:0], np.empty((0, len(known)))
-        if output == "decision":
-            return shares if len(known) > 2 else np.empty(0)
-        return {"label": named, "probability": shares, "both": (named, shares)}[output]
-
     @property  # type: ignore[misc]
     def _outputs(self) -> int:  # type: ignore[override]
         return self._labels.outputs
@@ -156,45 +193,10 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             self._model.remap(labels.matrix(after))
         return self._pass(rows, after.targets(values), *weights)
 
-    def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
-        """Return the labels before a call; raise if ``classes`` differ from them."""
-        if not self.__sklearn_is_fitted__():
-            return self._labels_kind(classes, linear=self._linear_in_targets)
-        if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
-            raise ValueError(
-                f"classes={list(classes)} differ from the classes known so far, "
-                f"{self._labels.known.tolist()}"
-            )
-        return self._labels
-
-    def partial_fit(
-        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None,
-        times: Any = None,
-    ) -> Self:  # fmt: skip
-        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
-        weights = with_times(sample_weight, times)
-        self._predict_then_learn(X, y, classes, "label", weights)
-        return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Return margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
-        with self._own_lock():  # the classes must be those of the scores
-            P = self._predict(X)  # first, because it raises if the learner is not fitted
-            return self._labels.decisions(P)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the current model; changes nothing."""
-        with self._own_lock(), limited:
-            P = self._predict(X)
-            return self._labels.predicted(P)
-
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities (n, classes) of the logistic link, normalised over the classes."""
-        return self._probabilities(X)
-
-    def _probabilities(self, X: Any) -> Array:
-        with self._own_lock():
+        with own_lock(self):
             return self._normalised(self._link(np.atleast_2d(self.decision_function(X).T).T))
 
     def _normalised(self, positive: Array) -> Array:
@@ -220,6 +222,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def _trial_targets(self, rows: int) -> Any:
         return np.resize(self._labels.known, rows)
+
+
+def nothing_known(n: int, output: str) -> Any:
+    """Return the output of rows without a label, before the first label."""
+    named, shares = np.full(n, None), np.empty((n, 0))
+    return {"label": named, "probability": shares, "both": (named, shares)}[output]
 
 
 class MulticlassClassifier(OnlineClassifier):

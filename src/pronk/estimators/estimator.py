@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from html import escape
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self
@@ -178,10 +177,6 @@ class OnlineLearner(WithColumns, SavedState):
             raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
         return self
 
-    def learn_one(self, x: Any, y: Any) -> Self:
-        """Learn one row, a dict or a vector."""
-        return self.partial_fit(self._one(x), [y])
-
     # -- rows that wait for their labels (`waiting`) -----------------------------------------------
 
     def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
@@ -307,14 +302,6 @@ class OnlineLearner(WithColumns, SavedState):
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__
 
-    def _own_lock(self) -> Any:
-        """Return the lock of the learner: calls from several threads wait for each other."""
-        return own_lock(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: state[name] for name in state if name not in ("_lock", "_learning")}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle; joblib may have mapped its arrays, which learning changes."""
         fitted = {name: state[name] for name in ("_model", "_columns") if name in state}
@@ -323,6 +310,10 @@ class OnlineLearner(WithColumns, SavedState):
     def _accepts_weights(self) -> bool:
         """Return whether the weight of a row has a meaning for the learner."""
         return self._weighted
+
+    def _accepts_times(self) -> bool:
+        """Return whether the times of rows have a meaning for the learner."""
+        return False
 
     def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
         """Return checked weights, one per row; None where all are 1. Raise if there are times."""
@@ -372,7 +363,9 @@ class OnlineLearner(WithColumns, SavedState):
                 )
         except FloatingPointError as error:
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
-        self._finish_first_rows()
+        model: Any = self._model
+        if isinstance(model, AutomaticBandwidth) and model.is_over:  # the bandwidth is final
+            self._bandwidth, self._model = model.bandwidth, model.inner
         self._check_result(P)
         self.n_seen_ += len(Y) if weights is None else int(learned_rows(weights).sum())
         if self._dictionary_grows:
@@ -382,12 +375,6 @@ class OnlineLearner(WithColumns, SavedState):
     def _learn(self, X: Array, Y: Array) -> Array:
         """Predict, then learn, rows of weight 1 with the engine."""
         return self._model.learn(X, Y)
-
-    def _finish_first_rows(self) -> None:
-        """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""
-        model: Any = self._model
-        if isinstance(model, AutomaticBandwidth) and model.is_over:
-            self._bandwidth, self._model = model.bandwidth, model.inner
 
     def _check_result(self, P: Array) -> None:
         """Raise a ValueError if a prediction is not finite."""
@@ -421,7 +408,7 @@ class OnlineLearner(WithColumns, SavedState):
         X = self._rows(X)
         if not X.shape[0]:
             return np.empty((0, self._outputs))
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             parts = [self._model.predict(*part) for part in self._parts(X, ahead)]
         P = np.concatenate(parts) if len(parts) > 1 else parts[0]
         self._check_result(P)
@@ -432,16 +419,6 @@ class OnlineLearner(WithColumns, SavedState):
         return ((block(),) for _, block in dense_blocks(rows))
 
     # -- what is held --------------------------------------------------------------------------
-
-    @property
-    def rows_seen_(self) -> int:
-        """Rows learned so far, the same as ``n_seen_``.
-
-        After a call that was interrupted it shows whether its rows were learned: none were, except
-        where the call had ended and only its return value was lost.
-        """
-        check_is_fitted(self)
-        return int(self.n_seen_)
 
     @property
     def kernel_(self) -> Kernel:
@@ -469,7 +446,7 @@ class OnlineLearner(WithColumns, SavedState):
 
     def _held_points(self) -> Array | None:
         check_is_fitted(self)
-        with self._own_lock():
+        with own_lock(self):
             model = getattr(self._model, "inner", self._model)
             if isinstance(model, OneVsRest):
                 return model.points_from(self._first_output())
@@ -485,16 +462,13 @@ class OnlineLearner(WithColumns, SavedState):
         check_is_fitted(self)
         if not hasattr(self._model, "certificate"):
             raise ValueError(f"{type(self).__name__} has no certificate: its regret is not tracked")
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             certificate: Certificate = self._model.certificate(self._first_output())
         return certificate
 
     def _first_output(self) -> int:
         """Return the first output that belongs to a target or a class."""
         return 0
-
-    def _as_html(self) -> str:
-        return as_html(self)
 
     @property
     def _classifies(self) -> bool:
@@ -517,61 +491,3 @@ def runs(X: Any, weights: Array) -> Iterator[tuple[Array, slice, bool]]:
         for start, stop in pairwise([0, *ends.tolist(), len(values)]):
             place = slice(rows.start + start, rows.start + stop)
             yield np.ascontiguousarray(values[start:stop]), place, bool(learned[start])
-
-
-# -- description in a notebook -------------------------------------------------------------------
-
-#: Most classes and experts in a description.
-MOST_SHOWN = 6
-
-
-def facts(learner: Any) -> dict[str, str]:
-    """Return facts about a fitted learner, by name."""
-    found = {"rows learned": f"{learner.n_seen_:,}", "columns": f"{learner.n_features_in_:,}"}
-    names = getattr(learner, "feature_names_in_", None)
-    if names is not None:
-        found["columns"] += f": {_shortened([str(name) for name in names])}"
-    found["points held"] = f"{learner.size_:,}" if learner.size_ else "none: fixed features"
-    if hasattr(learner, "classes_"):
-        found["classes"] = _shortened([str(label) for label in learner.classes_.tolist()])
-    try:
-        proof = learner.certificate()
-        found["regret"] = _regret_text(proof)
-        if getattr(proof, "combination", None) is not None:
-            found["regret, combinations"] = _regret_text(proof.combination)
-    except (AttributeError, TypeError, ValueError):
-        pass  # its regret is not tracked
-    counts = getattr(learner, "change_counts_", {})
-    if any(counts.values()):
-        found["recovery"] = ", ".join(f"{n:,} {name}" for name, n in counts.items() if n)
-    for expert in getattr(learner, "experts_", [])[:MOST_SHOWN]:
-        if expert.get("weight", 0.0) >= 0.005:
-            setting = f"{expert.get('kind', 'baseline')}: {expert.get('view')}"
-            if expert["bandwidth"] is not None:
-                setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
-                setting += f", last {expert['window']} rows" if expert.get("window") else ""
-            owner = "challenger's expert" if expert.get("learner") == "challenger" else "expert"
-            found[f"{owner}: {setting}"] = f"weight {expert['weight']:.0%}"
-    return found
-
-
-def as_html(learner: Any, more: dict[str, str] | None = None) -> str:
-    """Return an HTML table of facts, ``more`` first, with the parameters below."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in {**(more or {}), **facts(learner)}.items()
-    )
-    return (
-        f"<div><strong>{escape(type(learner).__name__)}</strong><table>{rows}</table>"
-        f"<details><summary>parameters</summary><code>{escape(repr(learner))}</code></details></div>"
-    )
-
-
-def _regret_text(proof: Any) -> str:
-    bound = "none known" if proof.bound is None else f"{proof.bound:.4g}"
-    return f"{proof.regret:.4g}, bound {bound}"
-
-
-def _shortened(texts: list[str]) -> str:
-    return ", ".join(texts[:MOST_SHOWN]) + (", .." if len(texts) > MOST_SHOWN else "")

@@ -17,6 +17,7 @@ from pronk.core.kernels import Kernel, get_kernel
 from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.runtime import limited
+from pronk.estimators.calls import own_lock
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import (
@@ -239,14 +240,13 @@ def half_life_seconds(learner: Any) -> float | None:
     """Return a half-life in time, such as "90min", in seconds; None for one in rows, or none."""
     if not isinstance(learner.half_life, str):
         return None
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]+)\s*", learner.half_life)
-    number = float(found[1]) if found and re.fullmatch(r"[0-9]*\.?[0-9]+", found[1]) else 0.0
-    if found is None or found[2] not in UNITS or not number > 0.0:
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]+)\s*", learner.half_life)
+    if found is None or found[2] not in UNITS or not float(found[1]) > 0.0:
         raise ValueError(
             f"half_life={learner.half_life!r} is no time; give a number and one of "
             f"{', '.join(UNITS)}, such as '90min', or a number of rows"
         )
-    return number * UNITS[found[2]]
+    return float(found[1]) * UNITS[found[2]]
 
 
 def discount_of(learner: Any) -> float:
@@ -272,19 +272,7 @@ def discount_of(learner: Any) -> float:
     return discount
 
 
-class TimedLearner(OnlineLearner):
-    """A learner whose rows may have times.
-
-    ``times`` are numbers, in seconds, or datetimes, one per row, which must not decrease: a file in
-    reverse order would otherwise never be forgotten. Rows of the same time are allowed.
-    """
-
-    def _accepts_times(self) -> bool:
-        """Return whether the times of rows have a meaning for the learner."""
-        return True
-
-
-class ForgettingLearner(TimedLearner):
+class ForgettingLearner(OnlineLearner):
     """A learner with a half-life, in rows or in time; in time, each row has a time."""
 
     alpha: float = parameter(POSITIVE, default=1.0)
@@ -343,7 +331,7 @@ class PosteriorRegressor(OnlineRegressor):
         return self._predicted(X, return_std)
 
     def _predicted(self, X: Any, return_std: bool, ahead: bool | None = None) -> Any:
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             P = self._predict(X, ahead)
             values = P[:, 0] if self._flat else P
             if not return_std:

@@ -37,7 +37,7 @@ from pronk.core.kernels import KERNELS, Kernel, get_kernel
 from pronk.core.runtime import limited
 from pronk.core.state import checked_count, require
 from pronk.estimators.atomic import write_atomically
-from pronk.estimators.calls import all_or_nothing
+from pronk.estimators.calls import all_or_nothing, own_lock
 from pronk.estimators.inputs import Declared
 
 #: Most numbers of a model that is built for a file before the file's arrays are checked.
@@ -409,15 +409,9 @@ def any_tree(learner: Any) -> dict[str, Any]:
     fitted = getattr(learner, "__sklearn_is_fitted__", None)
     if fitted is None or fitted():  # rows that wait have no such method: they are saved anyhow
         return learner_tree(learner)
-    begun = learner
-    while "_begun" in begun.__dict__:  # the copy of `Intervals` and `Calibrated`
-        begun = begun._begun
-    layout = getattr(begun.__dict__.get("_columns"), "layout", None)
-    return {
-        "class": type(learner).__name__,
-        "params": params_of(learner),
-        "state": {"layout": None if layout is None else asdict(layout)},
-    }
+    layout = getattr(learner, "layout_", None)
+    state = {"layout": None if layout is None else asdict(layout)}
+    return {"class": type(learner).__name__, "params": params_of(learner), "state": state}
 
 
 def check_parameters(model: Any) -> None:
@@ -437,8 +431,7 @@ def _set_layout(learner: Any, fields: Any) -> None:
     lists: dict[str, Any] = {
         name: None if value is None else tuple(value) for name, value in fields.items()
     }
-    layout = Layout(**lists)
-    learner.with_columns(layout.names, layout.kinds, layout.orders)
+    learner.with_layout(Layout(**lists))
 
 
 def has_kernel_function(model: Any) -> bool:
@@ -448,11 +441,7 @@ def has_kernel_function(model: Any) -> bool:
 
 
 def learner_from_tree(
-    tree: Any,
-    path: str | Path,
-    kernel: Callable[..., Any] | None = None,
-    *,
-    tried: bool = True,
+    tree: Any, path: str | Path, kernel: Callable[..., Any] | None = None, *, tried: bool = True
 ) -> Any:
     """Return the learner that `learner_tree` described; ``path`` is for messages.
 
@@ -516,17 +505,21 @@ def learner_class(name: Any, path: str | Path) -> Any:
 # -- the state of a learner ------------------------------------------------------------------------
 
 
-class SavedState(Declared):
-    """The part of a learner that saves its fitted state and restores it from an untrusted file."""
+class Saved:
+    """A model with a file of its own."""
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted learner to one file (no pickle); `pronk.load` reads it."""
+        """Write the model to one file (no pickle); `pronk.load` reads it."""
         save(self, path)
+
+
+class SavedState(Saved, Declared):
+    """The part of a learner that saves its fitted state and restores it from an untrusted file."""
 
     def _fitted_state(self: Any) -> dict[str, Any]:
         """Return the state as arrays, numbers and text."""
         check_is_fitted(self)
-        with self._own_lock():
+        with own_lock(self):
             return self._gather_state()
 
     def _gather_state(self: Any) -> dict[str, Any]:

@@ -107,6 +107,16 @@ def learned_only(weights: Any, missing: NDArray[np.bool_] | None, n: int) -> Any
     return own
 
 
+def known_targets(y: Any, weights: Any, n: int) -> tuple[Any, Any]:
+    """Return targets and weights that are both 0 in rows whose label is missing."""
+    missing = missing_labels(y, n)
+    if missing is None:
+        return y, weights
+    y = np.array(y, dtype=np.float64)
+    y[missing] = 0.0
+    return y, learned_only(weights, missing, n)
+
+
 def missing_labels(y: Any, n: int) -> NDArray[np.bool_] | None:
     """Return which of ``n`` rows have no label (None or NaN); None if all have one."""
     if type(y) is np.ndarray and y.size:
@@ -238,6 +248,12 @@ class Parameters(BaseEstimator):
     """
 
     _param_names: ClassVar[tuple[str, ...]]
+    #: Attributes that are neither pickled nor copied: a lock, and what later calls find again.
+    _TRANSIENT: ClassVar[set[str]] = {"_lock", "_learning", "_last_row", "_predictor"}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: held for name, held in state.items() if name not in self._TRANSIENT}
 
     @classmethod
     def _get_param_names(cls) -> list[str]:

@@ -84,38 +84,43 @@ class Labels:
         return self.ones + len(_with_output(self.classes))
 
     def receive(
-        self, y: Any, n: int, limit: int = MAX_CLASSES, places: Rows | None = None
+        self, y: Any, n: int, limit: int = MAX_CLASSES, missing: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[Any], Rows, Labels]:
         """Check the labels of one call; return them, and the labels known after it.
 
-        Errors name the rows of the call, ``places`` if these labels are not those of all rows.
+        The label of a row where it is ``missing`` is any that is known then, or the first to come.
 
         The second result has an entry per class known after the call: the first row whose
         prediction may be that class. Raise if there are more than ``limit`` classes. Changes
         nothing: the caller stores the new labels when the call succeeds.
         """
-        values = check_labels(y, n)
         known = self.known
+        present = np.arange(n) if missing is None else np.flatnonzero(~missing)
+        if missing is None:
+            values = check_labels(y, n)
+        elif not len(present):
+            return np.repeat(known[:1], n), np.zeros(len(known), dtype=np.int64), self
+        else:
+            values = check_labels(without_gaps(np.asarray(y)[present]), len(present))
         unknown = np.flatnonzero(_positions(known, values) < 0)
-        if not len(unknown):
+        if missing is None and not len(unknown):
             return values, np.zeros(len(known), dtype=np.int64), self
-        rows = np.arange(n) if places is None else places
-        if self.fixed:
-            row = int(unknown[0])
-            raise ValueError(
-                f"y has the unknown label {values[row].item()!r} at row {rows[row]} (counting "
-                f"from 0); the classes were fixed as {_shortened(known)}"
-            )
         new, first = np.unique(values[unknown], return_index=True)
         first = unknown[first]
-        if len(known) + len(new) > limit:
+        if len(unknown) and self.fixed:
+            raise ValueError(
+                f"y has the unknown label {values[unknown[0]].item()!r} at row "
+                f"{present[unknown[0]]} (counting from 0); the classes were fixed as "
+                f"{_shortened(known)}"
+            )
+        if len(new) and len(known) + len(new) > limit:
             row = int(np.sort(first)[max(limit - len(known), 0)])
             raise ValueError(
                 f"y has more than max_classes={limit} different labels: {values[row].item()!r} at "
-                f"row {rows[row]} (counting from 0) is one too many; if y is a number to be "
+                f"row {present[row]} (counting from 0) is one too many; if y is a number to be "
                 "predicted, use a regressor, otherwise set a larger max_classes"
             )
-        after = self._with(new)
+        after = self._with(new) if len(new) else self
         if after.ones and not self.ones and self.unseen_partner is None:
             raise ValueError(
                 f"y has the label {new[0].item()!r} beside the pair {self.classes.tolist()}; for "
@@ -123,32 +128,19 @@ class Labels:
                 "start"
             )
         known_from = np.zeros(len(after.known), dtype=np.int64)
-        known_from[np.searchsorted(after.known, new)] = first + 1
-        return values, known_from, after
-
-    def receive_some(
-        self, y: Any, missing: NDArray[np.bool_], limit: int = MAX_CLASSES
-    ) -> tuple[NDArray[Any], Rows, Labels]:
-        """Check the labels of one call in which some are missing; see `receive`.
-
-        The label of a row without one is any that is known then, or the first to come.
-        """
-        if missing.all():
-            known = self.known
-            return np.repeat(known[:1], len(missing)), np.zeros(len(known), dtype=np.int64), self
-        present = np.flatnonzero(~missing)
-        given = without_gaps(np.asarray(y)[present])
-        found, first, after = self.receive(given, len(present), limit, present)
-        values = np.repeat(self.known[:1] if len(self.known) else found[:1], len(missing))
-        values = values.astype(np.result_type(values, found))
-        values[present] = found
-        known_from = np.where(first > 0, present[first - 1] + 1, 0)
+        known_from[np.searchsorted(after.known, new)] = present[first] + 1
+        if missing is not None:
+            given, filler = values, known[:1] if len(known) else values[:1]
+            values = np.repeat(filler, n).astype(np.result_type(filler, given))
+            values[present] = given
         return values, known_from, after
 
     def _with(self, new: NDArray[Any]) -> Self:
         """Return these labels and ``new`` ones; a single label of a pair brings its partner."""
         after = type(self)(linear=self.linear)
-        after.classes = np.unique(_merged(self.known, new))
+        joined = np.concatenate((self.known, new)) if len(self.known) else new
+        _check_exact(joined, "y")
+        after.classes = np.unique(joined)
         if len(after.classes) == 1:
             after.unseen_partner = _partner(after.classes[0])
             if after.unseen_partner is not None:
@@ -412,13 +404,6 @@ def _positions(known: NDArray[Any], values: NDArray[Any]) -> NDArray[np.intp]:
     places[places == len(known)] = 0
     places[known[places] != values] = -1
     return places
-
-
-def _merged(known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-    """Return known and new labels in one array."""
-    joined = np.concatenate((known, new)) if len(known) else new
-    _check_exact(joined, "y")
-    return joined
 
 
 def _shortened(classes: NDArray[Any]) -> str:

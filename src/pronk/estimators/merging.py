@@ -23,6 +23,7 @@ import numpy as np
 
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
+from pronk.estimators.calls import own_lock
 from pronk.estimators.estimator import OnlineLearner
 
 #: Parameters that must be equal: of all learners, and of those with these features.
@@ -100,7 +101,7 @@ def _merged(a: Any, b: Any, first: str, second: str) -> Any:
 
 def _copy(learner: Any) -> Any:
     """Return a copy of a learner, which another thread may be using, as it began to learn."""
-    with learner._own_lock():
+    with own_lock(learner):
         copied = copy.deepcopy(learner)
     for name, value in copied._file_params().items():
         setattr(copied, name, value)

@@ -1,8 +1,4 @@
-"""`Prepared`: a learner and the preparation of its columns, as one estimator.
-
-`LearnerCall` passes prepared rows to the learner, with scaled targets and with rows that have no
-label; `Prepared` converts frames and arrays to rows, prepares them, and calls it.
-"""
+"""`Prepared`: a learner and the preparation of its columns, as one estimator."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,29 +15,23 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.aggregate.calibration import ends_of, requested_levels
 from pronk.columns.dates import DATES
 from pronk.columns.frames import Layout, count_rows, layout_of, whole
 from pronk.columns.model import Columns, Options
 from pronk.core.arrays import Array
-from pronk.core.checks import labelled_runs, without_gaps
 from pronk.core.state import require
 from pronk.estimators import files
-from pronk.estimators.calls import all_or_nothing, own_lock
-from pronk.estimators.estimator import as_html
-from pronk.estimators.families import TimedLearner
+from pronk.estimators.calls import all_or_nothing, own_lock, replace_learned
 from pronk.estimators.inputs import (
     Declared,
-    check_given,
-    check_length,
-    check_targets,
     check_weights,
+    learned_only,
     missing_labels,
     with_times,
 )
 from pronk.estimators.quantiles import QuantileRegressor, check_has_quantiles
-from pronk.estimators.rows import WithColumns, predicted_as_next
-from pronk.estimators.targets import ScaledTargets, joined, scales_targets
+from pronk.estimators.rows import Around, WithColumns
+from pronk.estimators.targets import ScaledTargets, scales_targets
 from pronk.estimators.waiting import Kept, Line
 
 
@@ -63,90 +52,6 @@ def _delegated(name: str, words: str) -> Any:
     return available_if(has(name))(method)
 
 
-class LearnerCall:
-    """Pass prepared rows to a learner, with the scaling of its targets if there is one.
-
-    ``learner`` is the learner after the call: during the first rows, scaled targets replace it.
-    """
-
-    def __init__(self, blank: Any, learner: Any, targets: ScaledTargets | None) -> None:
-        self.learner = learner
-        self._targets = targets
-        if targets is not None:
-            targets.blank, targets.inner = blank, learner
-
-    def learn(self, X: Array, y: Any, options: dict[str, Any], predicts: bool) -> Any:
-        """Learn the rows; return predictions made before, if ``predicts``."""
-        if self._targets is None:
-            method = self.learner.predict_then_learn if predicts else self.learner.partial_fit
-            return method(X, y, **options)
-        answer = self._targets.learn(X, y, options)
-        self.learner = self._targets.inner
-        return answer
-
-    def learn_labelled(
-        self,
-        X: Array,
-        y: NDArray[Any],
-        missing: NDArray[np.bool_],
-        options: dict[str, Any],
-        predicts: bool,
-    ) -> Any:
-        """Learn the rows that have a label; predict the others without learning."""
-        output = options.get("output", "label")
-        if output == "decision":
-            row = int(np.argmax(missing))
-            raise ValueError(
-                f"y has no label (None or NaN) at row {row} (counting from 0), which "
-                "output='decision' needs; leave the row out"
-            )
-        if not hasattr(self.learner, "decision_function"):
-            known = y.copy()
-            known[missing] = 0.0
-            check_targets(known, len(known))  # an error names the row of the call, not of a run
-        weights, answers, classes = options.get("sample_weight"), [], []
-        for rows, unlabelled in labelled_runs(missing):
-            own = options if weights is None else {**options, "sample_weight": weights[rows]}
-            if unlabelled and predicts:
-                answers.append(self.predicted(X[rows], y.shape[1:], own))
-            elif not unlabelled:
-                answers.append(self.learn(X[rows], without_gaps(y[rows]), own, predicts))
-            classes.append(self._classes())
-        if not predicts:
-            return None
-        if output in ("probability", "both"):
-            return with_all_classes(answers, classes)
-        return joined(answers)
-
-    def predicted(self, X: Array, outputs: tuple[int, ...], options: dict[str, Any]) -> Any:
-        """Predict rows without learning, in the form that `learn` returns."""
-        levels = requested_levels(options.get("interval"), options.get("quantiles"))
-        output = options.get("output", "label")
-        answer = predicted_as_next(self.learner, X, levels, output, outputs)
-        if self._targets is None or not self.learner.__sklearn_is_fitted__():
-            return answer
-        return self._targets.answer_in_unit_of_y(answer)
-
-    def _classes(self) -> NDArray[Any]:
-        fitted = hasattr(self.learner, "decision_function") and self.learner.__sklearn_is_fitted__()
-        return self.learner.classes_ if fitted else np.empty(0)
-
-
-def with_all_classes(answers: list[Any], classes: list[NDArray[Any]]) -> Any:
-    """Return probabilities with a column per class of the last answer.
-
-    A class that was not known yet has probability 0; a row before all classes has NaN.
-    """
-    paired = isinstance(answers[0], tuple)
-    widened = []
-    for answer, known in zip(answers, classes, strict=True):
-        shares = answer[1] if paired else answer
-        wide = np.full((len(shares), len(classes[-1])), 0.0 if len(known) else np.nan)
-        wide[:, np.isin(classes[-1], known)] = shares
-        widened.append((answer[0], wide) if paired else wide)
-    return joined(widened)
-
-
 #: The attributes that hold what was learned.
 HELD = (
     *("_columns", "_last_row", "_targets", "learner_"),
@@ -154,7 +59,7 @@ HELD = (
 )
 
 
-class Prepared(WithColumns, Declared):
+class Prepared(Around, WithColumns, files.Saved, Declared):
     """Learn from tables with text, categories, dates, times, missing values and any scale.
 
     The first rows decide the kinds of the columns; later columns are matched by name. Every column
@@ -226,18 +131,11 @@ class Prepared(WithColumns, Declared):
         weight 0 in ``sample_weight``; neither changes a scale, a mean or a list of categories.
         Before the first label a prediction is 0, or None for a classifier.
         """
-        return self._learn(X, y, options, predicts=True)
-
-    @available_if(has("predict_interval_then_learn"))
-    def predict_interval_then_learn(
-        self, X: Any, y: Any, coverage: float = 0.9, **options: Any
-    ) -> Any:
-        """Return the intervals of `predict_then_learn` instead of the predictions."""
-        return self.predict_then_learn(X, y, interval=coverage, **options)[1]
+        return self._learn("predict_then_learn", X, y, **options)
 
     def partial_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Learn the rows in order; one whose label is missing (None or NaN) is left out."""
-        self._learn(X, y, options, predicts=False)
+        self._learn("partial_fit", X, y, **options)
         return self
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
@@ -249,15 +147,8 @@ class Prepared(WithColumns, Declared):
         fresh = clone(self).partial_fit(X, y, **options)
         if not fresh.__sklearn_is_fitted__() or not fresh.n_seen_:
             raise ValueError("no row has a label and a positive weight: there is nothing to learn")
-        with own_lock(self):
-            kept = {name: value for name, value in self.__dict__.items() if name not in HELD}
-            learned = {name: fresh.__dict__[name] for name in HELD if name in fresh.__dict__}
-            self.__dict__ = {**kept, **learned}  # one assignment: a signal cannot split it
+        replace_learned(self, fresh, HELD)
         return self
-
-    def learn_one(self, x: Any, y: Any, **options: Any) -> Self:
-        """Learn one row, a dict or a vector; an absent key of the first dict is missing."""
-        return self.partial_fit(self._one(x), [y], **options)
 
     def encode(self, X: Any) -> Array:
         """Return X as numbers that all methods accept in its place; the first X sets the columns.
@@ -322,84 +213,62 @@ class Prepared(WithColumns, Declared):
         """Return whether the learner gets (y - mean) / deviation."""
         return self._targets is not None
 
-    def _learn(
-        self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool,
-        lines: Sequence[Line] | None = None,
-    ) -> Any:  # fmt: skip
-        """Prepare and learn the rows, perhaps with what was kept of them; if it raises, roll back.
+    def _learn(self, method: str, X: Any, y: Any, *more: Any, **options: Any) -> Any:
+        """Prepare the rows, and pass them to a method of the learner; if it raises, roll back.
 
         The learner's number of rows shows whether it was rolled back; the preparation then is too.
         """
         X = X if type(X) is np.ndarray else whole(X)
         check_has_quantiles(self.learner, options)
-        if options.get("times") is not None:
-            options = self._with_times(options)
+        if (times := options.pop("times", None)) is not None:
+            options["sample_weight"] = with_times(options.get("sample_weight"), times)
         with own_lock(self):
             before, seen = dict(self.__dict__), self._learned
             try:
                 if not count_rows(X):
-                    predictions = self._without_rows(X, y, options)
-                    return predictions if predicts else None
+                    return self._without_rows(method, X, y, options)
                 if "_columns" not in before:
                     self._begin(layout_of(X, self.categorical, self.dates))
-                return all_or_nothing(self.learner_, self._pass, X, y, options, predicts, lines)
+                return all_or_nothing(self.learner_, self._pass, method, X, y, *more, **options)
             except BaseException:
                 if self._learned == seen:
                     self.__dict__ = {**before, "_lock": own_lock(self)}
                 raise
-
-    def _with_times(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return options with times beside the weights."""
-        if not isinstance(self.learner, TimedLearner):
-            raise ValueError(
-                f"times has no meaning for {self.learner!r}; leave it out, or use the default "
-                "learner or one with a half_life, such as PKAWVRegressor(half_life='1h')"
-            )
-        others = {name: value for name, value in options.items() if name != "times"}
-        weights = with_times(options.get("sample_weight"), options["times"])
-        return {**others, "sample_weight": weights}
 
     @property
     def _learned(self) -> int:
         """Return the number of rows learned so far."""
         return int(getattr(self.__dict__.get("learner_"), "n_seen_", 0))
 
-    def _without_rows(self, X: Any, y: Any, options: dict[str, Any]) -> Any:
-        """Return the predictions of a call without rows, which changes nothing."""
-        check_given(y)
-        check_length(y, 0)
-        call = LearnerCall(self.learner, clone(self.learner), None)
-        width = 1
-        if self.__sklearn_is_fitted__():
-            self._columns.encode(X)  # checks the columns
-            call.learner, width = self.learner_, self.learner_.n_features_in_
-        return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
+    def _without_rows(self, method: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """Return the answer to a call without rows, which changes nothing."""
+        if not self.__sklearn_is_fitted__():
+            return getattr(clone(self.learner), method)(np.empty((0, 1)), y, **options)
+        self._columns.encode(X)  # checks the columns
+        rows = np.empty((0, self.learner_.n_features_in_))
+        return getattr(self.learner_, method)(rows, y, **options)
 
-    def _pass(
-        self, X: Any, y: Any, options: dict[str, Any], predicts: bool,
-        lines: Sequence[Line] | None = None,
-    ) -> Any:  # fmt: skip
+    def _pass(self, method: str, X: Any, y: Any, *more: Any, **options: Any) -> Any:
         rows = self._columns.encode(X)
-        weights = check_weights(options.get("sample_weight"), len(rows))
-        missing = missing_labels(y, len(rows))
-        counted = weights if weights is None or weights.ndim == 1 else weights[:, 0]
-        if missing is not None:
-            counted = np.where(missing, 0.0, 1.0 if counted is None else counted)
-        targets = copy.copy(self._targets)
-        if len(rows) == 1 and (counted is None or counted[0] > 0.0):
+        n = len(rows)
+        weights = check_weights(options.get("sample_weight"), n)
+        counted = learned_only(weights, missing_labels(y, n), n)
+        if counted is not None and counted.ndim == 2:
+            counted = counted[:, 0]
+        if n == 1 and (counted is None or counted[0] > 0.0):
             columns, prepared = self._peek(rows)
         else:
             columns, prepared = self._columns.learned(rows, counted)
-        call = LearnerCall(self.learner, self.learner_, targets)
-        if lines is not None:
-            result = call.learner._learn_waiting(prepared, y, lines, **options)
-        elif missing is None:
-            result = call.learn(prepared, y, options, predicts)
+        learner, targets = self.learner_, copy.copy(self._targets)
+        if targets is None:
+            answer = getattr(learner, method)(prepared, y, *more, **options)
         else:
-            result = call.learn_labelled(prepared, np.asarray(y), missing, options, predicts)
-        after = {"learner_": call.learner, "_targets": targets, "_columns": columns}
+            targets.blank, targets.inner = self.learner, learner
+            answer = targets.learn(prepared, y, options)
+            learner = targets.inner  # during the first rows another one
+        after = {"learner_": learner, "_targets": targets, "_columns": columns}
         self.__dict__.update(after)  # one call: a signal cannot split it
-        return result
+        return answer
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -426,12 +295,7 @@ class Prepared(WithColumns, Declared):
             )
             return found if self._targets is None else self._targets.quantiles_in_unit_of_y(found)
 
-    @available_if(has("predict_quantiles"))
-    def predict_interval(
-        self, X: Any, coverage: float = 0.9, **options: Any
-    ) -> NDArray[np.float64]:
-        """Return intervals by the current model, in the unit of y; changes nothing."""
-        return self.predict_quantiles(X, ends_of(coverage), **options)
+    predict_interval = available_if(has("predict_quantiles"))(QuantileRegressor.predict_interval)
 
     def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
         """Predict rows that are learned later; return predictions and what is kept of them."""
@@ -443,19 +307,11 @@ class Prepared(WithColumns, Declared):
 
     def _learn_waiting(self, X: Any, y: Any, lines: Sequence[Line], **options: Any) -> Any:
         """Learn rows in order, with what was kept of their predictions; return the predictions."""
-        return self._learn(X, y, options, predicts=True, lines=lines)
+        return self._learn("_learn_waiting", X, y, lines, **options)
 
     predict_interval_one = available_if(has("predict_interval"))(
         QuantileRegressor.predict_interval_one
     )
-
-    @available_if(has("predict_proba"))
-    def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Return the probabilities of one row by label; empty before the first label."""
-        if not self.__sklearn_is_fitted__():
-            return {}
-        shares = self.predict_proba(self._one(x))[0]
-        return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
 
     def transform(self, X: Any) -> Array:
         """Return the rows as the learner would see them next; changes nothing."""
@@ -498,18 +354,6 @@ class Prepared(WithColumns, Declared):
     def _classifies(self) -> bool:
         return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a fitted attribute of the learner: ``classes_``, ``size_``, ``n_seen_``, .."""
-        learner = self.__dict__.get("learner_")
-        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
-        if learner is None or not public:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(learner, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: state[name] for name in state if name not in ("_lock", "_last_row")}
-
     def _check_fitted(self) -> None:
         """Raise if not fitted; scikit-learn's check is slow, so it is called only for its error."""
         if not self.__sklearn_is_fitted__():
@@ -529,24 +373,7 @@ class Prepared(WithColumns, Declared):
         tags.input_tags.sparse = True
         return tags
 
-    def _as_html(self) -> str:
-        return as_html(self.learner_, self._summary())
-
-    def _summary(self) -> dict[str, str]:
-        """Return the columns and their preparation, for a notebook."""
-        names = self._columns.names
-        shown = ", ".join(f"{n} ({k})" for n, k in zip(names[:8], self.kinds_, strict=False))
-        found = {"prepared from": shown + (", .." if len(names) > 8 else "")}
-        found["scaling"] = f"{self.scaling_}; missing values: {self.missing}"
-        if self._targets is not None:
-            found["target"] = f"less {self._targets.centre}, over {self._targets.size}"
-        return found
-
     # -- saving ----------------------------------------------------------------------------------
-
-    def save(self, path: str | Path) -> None:
-        """Write preparation and learner to one file (no pickle); `pronk.load` reads it."""
-        files.save(self, path)
 
     def _file_params(self) -> dict[str, Any]:
         """Return the parameters for a model file, with the learner by its class."""

@@ -28,7 +28,6 @@ def check_has_quantiles(learner: Any, options: Mapping[str, Any]) -> None:
 class QuantileRegressor:
     """A regressor with `predict_quantiles`, and `predict_then_learn` with ``interval``."""
 
-    predict_then_learn: Callable[..., Any]
     __sklearn_is_fitted__: Callable[[], bool]
     _one: Callable[[Any], Any]
     _flat: bool
@@ -72,8 +71,3 @@ class QuantileRegressor:
             return float("nan"), float("nan")
         found = self.predict_quantiles(self._one(x), levels)[0]
         return found if found.ndim == 2 else tuple(found.tolist())
-
-    def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
-        """Return the intervals of `predict_then_learn` instead of its predictions."""
-        intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
-        return intervals

@@ -12,13 +12,7 @@ from pronk.core.arrays import Array
 from pronk.core.state import MOST, checked_count, require
 from pronk.estimators.calls import rolled_back
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import (
-    check_targets,
-    check_weights,
-    learned_only,
-    missing_labels,
-    with_times,
-)
+from pronk.estimators.inputs import check_targets, check_weights, known_targets, with_times
 
 
 class OnlineRegressor(RegressorMixin, OnlineLearner):
@@ -38,11 +32,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         times of the rows, for learners in which older rows fade by time.
         """
         sample_weight = with_times(sample_weight, times)
-        missing = missing_labels(y, n := count_rows(X))
-        if missing is not None:
-            y = np.array(y, dtype=np.float64)
-            y[missing] = 0.0
-            sample_weight = learned_only(sample_weight, missing, n)
+        y, sample_weight = known_targets(y, sample_weight, n := count_rows(X))
         checked = check_weights(sample_weight, n)
         rows = self._rows(X, checked, learns=True)
         Y = check_targets(y, rows.shape[0])

@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from pronk.columns.frames import Layout, count_rows
 from pronk.columns.model import Columns, one_vector, table_of_dict
 
 
-class WithColumns:
+class OneRow:
+    """The calls for single rows, built on those for several; ``_one`` makes rows of one row."""
+
+    def learn_one(self: Any, x: Any, y: Any, **options: Any) -> Any:
+        """Learn one row, a dict or a vector."""
+        return self.partial_fit(self._one(x), [y], **options)
+
+    def predict_one(self: Any, x: Any) -> Any:
+        """Predict the next row, a dict or a vector; before the first label 0, or None for a label.
+
+        With several outputs the prediction is an array.
+        """
+        if not self.__sklearn_is_fitted__():
+            return None if self._classifies else 0.0
+        found = self.predict(self._one(x))[0]
+        return found.item() if isinstance(found, np.generic) else found
+
+    def with_layout(self: Any, layout: Layout) -> Any:
+        """Declare the columns before the first row, as those of another model."""
+        return self.with_columns(layout.names, layout.kinds, layout.orders)
+
+    @available_if(lambda self: hasattr(self, "predict_proba"))
+    def predict_proba_one(self: Any, x: Any) -> dict[Any, float]:
+        """Return the probabilities of the next row by label; empty before the first label."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        shares = self.predict_proba(self._one(x))[0]
+        return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
+
+
+class Around:
+    """A wrapper: fitted attributes that it does not have are those of the learner inside."""
+
+    #: The name of the attribute that holds the learner.
+    _inside: ClassVar[str] = "learner_"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a fitted attribute of the learner: ``classes_``, ``size_``, ``n_seen_``, .."""
+        inner = self.__dict__.get(self._inside)
+        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
+        if inner is None or not public:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(inner, name)
+
+
+class WithColumns(OneRow):
     """An estimator whose ``_columns`` are set by its first rows, or beforehand."""
 
     _columns: Columns
@@ -54,31 +100,6 @@ class WithColumns:
         columns = self.__dict__.get("_columns")
         return table_of_dict(x) if columns is None else columns.layout.row(x)
 
-    def predict_one(self: Any, x: Any) -> Any:
-        """Predict the next row, a dict or a vector; before the first label 0, or None for a label.
-
-        With several outputs the prediction is an array.
-        """
-        if not self.__sklearn_is_fitted__():
-            return None if self._classifies else 0.0
-        found = self.predict(self._one(x))[0]
-        return found if self._classifies or np.ndim(found) else float(found)
-
-    # -- in a notebook ---------------------------------------------------------------------------
-
-    def _as_html(self) -> str:
-        """Describe what was learned."""
-        raise NotImplementedError
-
-    def _repr_html_inner(self: Any) -> str:
-        """Return what was learned; before that scikit-learn's diagram."""
-        if self.__sklearn_is_fitted__():
-            return str(self._as_html())
-        return str(super()._repr_html_inner())  # type: ignore[misc]
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
-
 
 # -- predictions of the next row, for each of several rows -----------------------------------------
 
@@ -93,16 +114,6 @@ def before_labels(learner: Any, rows: int, outputs: tuple[int, ...] = ()) -> NDA
     """Return predictions before the first label: 0, or None for a label."""
     labels = learner.__sklearn_tags__().estimator_type == "classifier"
     return np.full(rows, None) if labels else np.zeros((rows, *outputs))
-
-
-def predicted_as_next(
-    learner: Any, X: Any, levels: Any = None, output: str = "label",
-    outputs: tuple[int, ...] = (),
-) -> Any:  # fmt: skip
-    """Predict rows, each as the next one; return what `asked_for` does."""
-    if learner.__sklearn_is_fitted__():
-        return asked_for(learner, X, learner.predict(X, **as_next(learner)), levels, output)
-    return asked_for(learner, X, before_labels(learner, count_rows(X), outputs), levels, output)
 
 
 def asked_for(learner: Any, X: Any, found: Any, levels: Any, output: str = "label") -> Any:

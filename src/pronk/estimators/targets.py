@@ -15,7 +15,7 @@ from sklearn.base import clone
 from pronk.core.arrays import Array
 from pronk.core.first_rows import Block, FirstRows, checked_targets
 from pronk.core.state import LARGEST_TARGET, require
-from pronk.estimators.inputs import TimedWeights, check_targets, check_weights
+from pronk.estimators.inputs import TimedWeights, check_targets, check_weights, known_targets
 
 #: Values of the parameter ``scale_target``.
 TARGETS = ("auto", "standard", "none")
@@ -80,6 +80,7 @@ class ScaledTargets(FirstRows):
         """Predict, then learn, with options of the learner; the answer is in the unit of y."""
         others = dict(options)
         weights = check_weights(others.pop("sample_weight", None), len(X))
+        y, weights = known_targets(y, weights, len(X))
         return joined(self._learn(X, check_targets(y, len(X)), weights, others))
 
     def _learn_block(self, block: Block, options: dict[str, Any]) -> Any:

@@ -98,9 +98,6 @@ class Keys:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, rows: Any) -> Keys:
-        return Keys(self.values, self.codes[rows])
-
 
 def rows_by_key(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
     """Return each encoded key with the numbers of its rows, in order, sorted by shard.
@@ -167,6 +164,4 @@ def split_keys(X: Any, by: str | int) -> tuple[Any, Any]:
 
 def checked_targets(y: Any, rows: int, labels: bool) -> NDArray[Any]:
     """Return y as checked numbers, or labels if ``labels``, one per row."""
-    if not labels:
-        return check_targets(y, rows)
-    return check_labels(y, rows)
+    return check_labels(y, rows) if labels else check_targets(y, rows)

@@ -48,7 +48,7 @@ from pronk.keyed.keys import (
     split_keys,
     with_own_seeds,
 )
-from pronk.keyed.store import STORE_FILE, ModelStore, StoreError
+from pronk.keyed.store import STORE_FILE, Backup, ModelStore, StoreError
 
 
 def learner_of(model: Any) -> Any:
@@ -144,7 +144,7 @@ class Keyed:
         self.shards = shards
         self.metric_names = metrics
         self._inner = inner = learner_of(self.learner)
-        if callable(getattr(inner, "kernel", None)) and not hasattr(inner.kernel, "get_params"):
+        if files.has_kernel_function(learner):
             raise ValueError("learner has a kernel function, which no file can hold: name a kernel")
         self._classifies = self.__sklearn_tags__().estimator_type == "classifier"
         task = "classification" if self._classifies else "regression"
@@ -206,13 +206,6 @@ class Keyed:
         given = {name: value for name, value in options.items() if value is not None}
         check_has_quantiles(self._inner, given)
         return self._predict_then_learn(X, y, keys, **given)
-
-    def predict_interval_then_learn(
-        self, X: Any, y: Any, coverage: float = 0.9, keys: Any = None, **options: Any
-    ) -> NDArray[Any]:
-        """Return the intervals of `predict_then_learn` instead of its predictions."""
-        found: NDArray[Any] = self.predict_then_learn(X, y, keys, interval=coverage, **options)[1]
-        return found
 
     def _predict_then_learn(
         self, X: Any, y: Any, keys: Any, firsts: NDArray[Any] | None = None, **options: Any
@@ -301,7 +294,7 @@ class Keyed:
             raise
         backup.delete()
         self._write_columns()
-        return _in_order(parts, [numbers for _, numbers in grouped])
+        return in_order(parts, [numbers for _, numbers in grouped])
 
     def _learn(self, text: str, call: Call) -> Any:
         """Learn the rows of a key; return their predictions, or those and intervals."""
@@ -333,7 +326,7 @@ class Keyed:
         """Return the learner of a new key."""
         columns = self._current_columns()
         assert columns is not None
-        return _set_columns(with_own_seeds(clone(self.learner), text, self._seed), columns)
+        return with_own_seeds(clone(self.learner), text, self._seed).with_layout(columns)
 
     def partial_fit(
         self, X: Any, y: Any, keys: Any = None, *, sample_weight: Any = None, times: Any = None
@@ -459,7 +452,7 @@ class Keyed:
                 parts.append(np.asarray(own(found[0], rows[numbers])))
             else:
                 parts.append(np.asarray(unknown(numbers)))
-        return np.asarray(_in_order(parts, [numbers for _, numbers in grouped]))
+        return np.asarray(in_order(parts, [numbers for _, numbers in grouped]))
 
     def _rows(self, X: Any, keys: Any) -> tuple[NDArray[np.float64], Any]:
         """Return rows of numbers, which the learner of each key accepts, and their keys."""
@@ -471,7 +464,7 @@ class Keyed:
         if self._coder is None:
             self._coder = clone(self.learner)
             if columns is not None:
-                _set_columns(self._coder, columns)
+                self._coder.with_layout(columns)
         rows = self._coder.encode(X)
         if not rows.size:
             raise ValueError(f"X must have rows and columns beside the keys, got {rows.shape}")
@@ -483,8 +476,11 @@ class Keyed:
 
     def _current_columns(self) -> Layout | None:
         """Return the columns beside the keys, from the folder if need be, or None before any."""
-        if self._columns is None and (self._store is not None or _is_store(self.folder)):
-            self._columns = _layout(self.store.metadata["columns"])
+        if self._columns is None:
+            folder = self.folder
+            held = folder is not None and (Path(folder) / STORE_FILE).exists()
+            if held or self._store is not None:
+                self._columns = _layout(self.store.metadata["columns"])
         return self._columns
 
     def _write_columns(self) -> None:
@@ -553,7 +549,8 @@ class Keyed:
                 )
             stored = metadata["columns"]
             if stored is not None and self._columns and self._columns_as_json() != stored:
-                raise StoreError(f"{folder} holds models of other columns: {_listed(stored)}")
+                listed = ", ".join(stored[1] if stored[0] is None else stored[0])
+                raise StoreError(f"{folder} holds models of other columns: {listed}")
             self.shards = self._store.shards
             self._seed = metadata["seed"]
             self._store.check = self._check_model
@@ -692,7 +689,7 @@ class Keyed:
         keyed._read_prior()
         store.check = keyed._check_model
         # Raise now if the settings do not work.
-        _set_columns(clone(template), keyed._current_columns() or Layout(None, (NUMBER,)))
+        clone(template).with_layout(keyed._current_columns() or Layout(None, (NUMBER,)))
         return keyed
 
     def _check_model(self, model: Any) -> None:
@@ -726,15 +723,6 @@ def _up_to_first(learned: NDArray[np.bool_]) -> int:
     return int(learned.argmax()) + 1 if learned.any() else len(learned)
 
 
-def _listed(columns: Any) -> str:
-    names, kinds, _ = columns
-    return ", ".join(names if names is not None else kinds)
-
-
-def _set_columns(model: Any, columns: Layout) -> Any:
-    return model.with_columns(columns.names, columns.kinds, columns.orders)
-
-
 def _layout(stored: Any) -> Layout | None:
     """Return the columns of a store, which its file has as lists; raise a ValueError if it cannot.
 
@@ -747,10 +735,6 @@ def _layout(stored: Any) -> Layout | None:
     require(lists, "columns are not lists")
     require(len(orders) == len(kinds), "orders do not fit")
     return Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders))
-
-
-def _is_store(folder: Any) -> bool:
-    return folder is not None and (Path(folder) / STORE_FILE).exists()
 
 
 def _checked_metadata(metadata: dict[str, Any], path: Any) -> dict[str, Any]:
@@ -772,49 +756,10 @@ def _checked_metadata(metadata: dict[str, Any], path: Any) -> dict[str, Any]:
     return metadata
 
 
-class Backup:
-    """The models of a call before the call, restored if the call raises.
-
-    The file has a model that did not change since it was read: its row is backed up in the file, in
-    case the model is written during the call. A changed model is copied in memory; there are at
-    most as many copies as the store has models in memory. A new model is deleted.
-    """
-
-    def __init__(self, store: ModelStore) -> None:
-        self.store = store
-        self._copies: dict[str, tuple[Any, Any]] = {}
-        self._on_disk: list[str] = []
-        self._new: list[str] = []
-
-    def add(self, text: str) -> None:
-        """Back up the model of a key."""
-        found = self.store.get(text)
-        if found is None:
-            self._new.append(text)
-        elif self.store.is_changed(text):
-            self._copies[text] = copy.deepcopy(found)
-        else:
-            self.store.back_up(text)
-            self._on_disk.append(text)
-
-    def restore(self) -> None:
-        """Restore all models."""
-        for text in self._new:
-            self.store.discard(text)
-        for text in self._on_disk:
-            self.store.restore_backup(text)
-        for text, (model, notes) in self._copies.items():
-            self.store.put(text, model, notes)
-
-    def delete(self) -> None:
-        """Delete the backups after a call that did not raise."""
-        self.store.delete_backups(self._on_disk)
-
-
-def _in_order(parts: list[Any], numbers: list[NDArray[np.int64]]) -> Any:
+def in_order(parts: list[Any], numbers: list[NDArray[np.int64]]) -> Any:
     """Return results of groups of rows, arrays or tuples of them, in the order of the rows."""
     if isinstance(parts[0], tuple):
-        return tuple(_in_order(list(one), numbers) for one in zip(*parts, strict=True))
+        return tuple(in_order(list(one), numbers) for one in zip(*parts, strict=True))
     joined = np.concatenate(parts)
     out = np.empty_like(joined)
     out[np.concatenate(numbers)] = joined

@@ -9,12 +9,13 @@ transaction, from which the caller knows which rows a shard has learned.
 
 from __future__ import annotations
 
+import copy
 import json
 import sqlite3
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -209,6 +210,14 @@ FORMAT = 1
 MOST_SHARDS = 4096
 
 
+def _shard_name(number: int) -> str:
+    return f"shard-{number:03d}.sqlite"
+
+
+def _header(shards: int, metadata: dict[str, Any]) -> bytes:
+    return json.dumps({"format": FORMAT, "shards": shards, "metadata": metadata}, indent=1).encode()
+
+
 @dataclass
 class _Entry:
     """A model in memory, and whether it may differ from its row in the file."""
@@ -277,8 +286,7 @@ class ModelStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not path.exists():
-                header = {"format": FORMAT, "shards": shards, "metadata": metadata}
-                write_atomically(path, json.dumps(header, indent=1).encode())
+                write_atomically(path, _header(shards, metadata))
             found: Any = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
@@ -298,9 +306,8 @@ class ModelStore:
         self.metadata = metadata
 
     def _write_header(self, folder: Path, metadata: dict[str, Any]) -> None:
-        header = {"format": FORMAT, "shards": self.shards, "metadata": metadata}
         try:
-            write_atomically(folder / STORE_FILE, json.dumps(header, indent=1).encode())
+            write_atomically(folder / STORE_FILE, _header(self.shards, metadata))
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
 
@@ -326,31 +333,6 @@ class ModelStore:
                 entry.model, entry.notes, entry.changed = model, notes, True
             self._models.move_to_end(text)
             self._evict()
-
-    # -- backups, with which `Keyed` rolls back a call ---------------------------------------------
-
-    def is_changed(self, text: str) -> bool:
-        """Return whether a model in memory may differ from its row in the file."""
-        with self._lock:
-            entry = self._models.get(text)
-            return entry is not None and entry.changed
-
-    def back_up(self, text: str) -> None:
-        """Copy the row of a model to the backups of its shard."""
-        with self._lock:
-            self._file(text).back_up(text)
-
-    def restore_backup(self, text: str) -> None:
-        """Replace a model by its backup."""
-        with self._lock:
-            self._models.pop(text, None)
-            self._file(text).restore_backup(text)
-
-    def delete_backups(self, texts: Sequence[str]) -> None:
-        """Delete the backups of models."""
-        with self._lock:
-            for text in texts:
-                self._file(text).delete_backup(text)
 
     def discard(self, text: str) -> None:
         """Delete a model, if there is one."""
@@ -406,8 +388,12 @@ class ModelStore:
     def shard(self, number: int) -> Shard:
         """Return the file of a shard, opened on first use."""
         if number not in self._files:
-            self._files[number] = Shard(self.folder / f"shard-{number:03d}.sqlite")
+            self._files[number] = Shard(self.folder / _shard_name(number))
         return self._files[number]
+
+    def _existing(self) -> list[int]:
+        """Return the numbers of the shards that have a file: the others have no models."""
+        return [number for number in self._only if (self.folder / _shard_name(number)).exists()]
 
     def flush(self, position: int | None = None, extra: bytes | None = None) -> None:
         """Write all models to disk, one transaction per shard, with a position and bytes if given.
@@ -420,15 +406,10 @@ class ModelStore:
             for number in numbers:
                 self.shard(number).commit(position, extra)
 
-    def positions(self) -> dict[int, int]:
-        """Return the position of each shard, stored by the last flush that had one."""
-        with self._lock:
-            return {number: self.shard(number).position for number in self._only}
-
     def __len__(self) -> int:
         with self._lock:
             self.write_changed()
-            return sum(self.shard(number).count() for number in self._only)
+            return sum(self.shard(number).count() for number in self._existing())
 
     def __contains__(self, key: Key) -> bool:
         with self._lock:
@@ -440,7 +421,9 @@ class ModelStore:
 
     def items(self) -> Iterator[tuple[Key, Any]]:
         """Yield all keys with their notes, shard by shard; models are not read."""
-        for number in self._only:
+        with self._lock:
+            self.write_changed()
+        for number in self._existing():
             with self._lock:
                 self.write_changed()
                 found = list(self.shard(number).notes())
@@ -462,11 +445,12 @@ class ModelStore:
         folder = Path(folder)
         self.flush()
         with self._lock:
-            for number in self._only:
+            numbers = self._existing()
+            for number in numbers:
                 self.shard(number)  # raises if another process has it, before anything is written
             folder.mkdir(parents=True, exist_ok=True)
-            for number in self._only:
-                name = f"shard-{number:03d}.sqlite"
+            for number in numbers:
+                name = _shard_name(number)
                 part = folder / f".{name}.part"
                 part.unlink(missing_ok=True)
                 self.shard(number).copy_to(part)
@@ -491,3 +475,47 @@ class ModelStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Backup:
+    """The models of a call of `Keyed` before the call, restored if the call raises.
+
+    The file has a model that did not change since it was read: its row is backed up in the file, in
+    case the model is written during the call. A changed model is copied in memory; there are at
+    most as many copies as the store has models in memory. A new model is deleted.
+    """
+
+    def __init__(self, store: ModelStore) -> None:
+        self._store = store
+        self._copies: dict[str, tuple[Any, Any]] = {}
+        self._on_disk: list[str] = []
+        self._new: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Back up the model of a key."""
+        with self._store._lock:
+            entry = self._store._find(text)
+            if entry is None:
+                self._new.append(text)
+            elif entry.changed:
+                self._copies[text] = copy.deepcopy((entry.model, entry.notes))
+            else:
+                self._store._file(text).back_up(text)
+                self._on_disk.append(text)
+
+    def restore(self) -> None:
+        """Restore all models."""
+        with self._store._lock:
+            for text in self._new:
+                self._store.discard(text)
+            for text in self._on_disk:
+                self._store._models.pop(text, None)
+                self._store._file(text).restore_backup(text)
+            for text, (model, notes) in self._copies.items():
+                self._store.put(text, model, notes)
+
+    def delete(self) -> None:
+        """Delete the backups after a call that did not raise."""
+        with self._store._lock:
+            for text in self._on_disk:
+                self._store._file(text).delete_backup(text)

@@ -35,14 +35,7 @@ from pronk.core.kernels import get_kernel
 from pronk.core.losses import Loss, get_loss
 from pronk.estimators.classifier import MulticlassClassifier
 from pronk.estimators.families import DualLearner
-from pronk.estimators.inputs import (
-    COUNT,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Interval,
-    StrOptions,
-    parameter,
-)
+from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_svrg import AlwaysMove, Coverage, DualSVRG, FirstPoints, Oracle
 

@@ -80,8 +80,7 @@ class KernelAWVRegressor(_KernelAWV, PosteriorRegressor):
     discount, half_life : float, default 1.0, None
         How fast older rows lose weight, as in `PKAWVRegressor`. With either, a row takes O(t^3)
         time, which is spread over several rows beyond 128 points.
-    random_state : ignored
-        The algorithm is deterministic; the parameter exists because all learners have it.
+    random_state : ignored, as the algorithm is deterministic
 
     Examples
     --------

@@ -46,10 +46,7 @@ ENTRY = {
             "use": "the smallest step that corrects a row; noisy rows",
             "params": {"variant": "pa-1"},
         },
-        "pa-2": {
-            "use": "as pa-1, with little noise",
-            "params": {"variant": "pa-2"},
-        },
+        "pa-2": {"use": "as pa-1, with little noise", "params": {"variant": "pa-2"}},
     },
 }
 

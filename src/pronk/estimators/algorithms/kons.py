@@ -69,8 +69,7 @@ class KONSRegressor(_KONS, OnlineRegressor):
     clip : float or "auto", default "auto"
         Predictions stay in [-clip, clip]; "auto" is the largest |y| seen so far.
     loss : str, default "squared"
-    random_state : ignored
-        The algorithm is deterministic; the parameter exists because all learners have it.
+    random_state : ignored, as the algorithm is deterministic
 
     Examples
     --------

@@ -52,8 +52,7 @@ class KRLSRegressor(OnlineRegressor):
         nu is more accurate and slower. With nu = 0 every linearly independent row is added.
     budget : int, default None
         Most points of the dictionary; None for no limit.
-    random_state : ignored
-        The algorithm is deterministic; the parameter exists because all learners have it.
+    random_state : ignored, as the algorithm is deterministic
 
     Examples
     --------

@@ -85,8 +85,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
         Step size, constant. With the squared loss eta k(x, x) must stay below 1.
     loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
         epsilon is 0.1, and the Huber loss is linear beyond 1.
-    random_state : ignored
-        The algorithm is deterministic; the parameter exists because all learners have it.
+    random_state : ignored, as the algorithm is deterministic
 
     Examples
     --------

@@ -67,10 +67,11 @@ from pronk.aggregate.recovery import RecoveringKernel
 from pronk.core.arrays import Array
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
+from pronk.estimators.calls import own_lock
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import runs
+from pronk.estimators.estimator import OnlineLearner, runs
 from pronk.estimators.explanation import Explanation, explain_rows
-from pronk.estimators.families import PosteriorRegressor, TimedLearner
+from pronk.estimators.families import PosteriorRegressor
 from pronk.estimators.inputs import (
     COUNT,
     Interval,
@@ -104,7 +105,7 @@ ENTRY = {
 MEMORY = {"all": 200_000_000, "few": 8_000_000}
 
 
-class _OnlineKernel(TimedLearner):
+class _OnlineKernel(OnlineLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     _signed: ClassVar[bool]
@@ -128,6 +129,9 @@ class _OnlineKernel(TimedLearner):
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting,
             self.experts == "few", memory, self.delay,
         )  # fmt: skip
+
+    def _accepts_times(self) -> bool:
+        return True
 
     def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
         """Return checked weights, which are 0 or 1, and times; None where all are 1."""
@@ -209,7 +213,7 @@ class _OnlineKernel(TimedLearner):
         rows = self._rows(X)
         if not rows.shape[0]:
             return self._named(np.empty((0, self._outputs))), None
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             parts = [self._model.read(block()) for _, block in dense_blocks(rows)]
             P = np.concatenate([own for own, _ in parts])
             self._check_result(P)
@@ -218,7 +222,7 @@ class _OnlineKernel(TimedLearner):
             return self._named(P), Kept(Meaning(parts[0][1].header, labels), values)
 
     def _learn_waiting(self, X: Any, y: Any, lines: Sequence[Line], **options: Any) -> Any:
-        with self._own_lock():
+        with own_lock(self):
             self._lines = lines
             try:
                 return self.predict_then_learn(X, y, **options)
@@ -271,7 +275,7 @@ class _OnlineKernel(TimedLearner):
         x2 +0.0
         """
         check_is_fitted(self)
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             rows = self.encode(X)
             if background is None and len(rows) < 2:
                 raise ValueError("background is missing: give rows of the stream to compare X with")
@@ -446,7 +450,7 @@ class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor
         levels = requested_levels(interval, quantiles)
         if levels is None:
             return super().predict_then_learn(X, y, **options)
-        with self._own_lock():  # last_offsets belong to this call
+        with own_lock(self):  # last_offsets belong to this call
             P = super().predict_then_learn(X, y, **options)
             if not len(P):
                 return P, np.empty((*P.shape, len(levels)))
@@ -474,7 +478,7 @@ class OnlineKernelRegressor(QuantileRegressor, _OnlineKernel, PosteriorRegressor
         rows = self._rows(X)
         if not rows.shape[0]:
             return np.empty((0, self._outputs, len(levels)))
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             return np.concatenate([
                 self._model.predict_quantiles(block, levels, where)
                 for block, where in self._parts(rows, ahead)
@@ -521,7 +525,7 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
         So ``predict(X[:k])`` is the beginning of ``predict(X)``. ``ahead`` says otherwise
         (`OnlineKernelRegressor.predict`).
         """
-        with self._own_lock(), limited:
+        with own_lock(self), limited:
             P = self._predict(X, ahead)
             return self._labels.predicted(P)
 
@@ -530,7 +534,7 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
 
         ``ahead`` is that of `predict`.
         """
-        with self._own_lock():
+        with own_lock(self):
             P = self._predict(X, ahead)
             margins = np.atleast_2d(self._labels.decisions(P).T).T
             return self._normalised(self._link(margins))

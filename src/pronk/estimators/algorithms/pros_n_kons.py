@@ -52,13 +52,8 @@ ENTRY = {
     "memory": "j^2 + j d",
     "bounded": False,
     "names": {
-        "pros-n-kons": {
-            "use": "losses with curvature, with a regret bound",
-        },
-        "con-kons": {
-            "use": "as pros-n-kons, usually more accurate",
-            "params": {"restart": False},
-        },
+        "pros-n-kons": {"use": "losses with curvature, with a regret bound"},
+        "con-kons": {"use": "as pros-n-kons, usually more accurate", "params": {"restart": False}},
         "b-kons": {
             "use": "as con-kons, in bounded memory",
             "time": "J^2 + J d, J the budget",
