@@ -18,7 +18,7 @@ from helpers import Forecaster
 from naive import wrappers as naive
 from naive.default import slopes
 from naive.kernels import gaussian
-from pronk.compat.intervals import STAGES
+from pronk.compat.intervals import STAGES, ErrorTracker
 from pronk.core.scales import FixedScale
 from pronk.keyed.keys import encode_key, with_own_seeds
 
@@ -577,3 +577,42 @@ def test_no_rows_have_outputs_of_the_shape_of_some_rows(classes):
         some = model.predict_then_learn(X[:2], y[:2], output=output)
         none = model.predict_then_learn(X[:0], y[:0], output=output)
         assert none.shape == (0, *some.shape[1:])
+
+
+@pytest.mark.parametrize("inner", ["fogd", "prepared", "default"])
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_call_that_is_stopped_after_the_inner_learner_has_learned_is_undone(
+    monkeypatch, labels, inner
+):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(700, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=700)
+    y = (y > 0).astype(int) if labels else y
+    kind = pronk.FOGDClassifier if labels else pronk.FOGDRegressor
+    default = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
+    made = {
+        "fogd": lambda: kind(random_state=0),
+        "prepared": lambda: pronk.Prepared(kind(random_state=0)),
+        "default": lambda: default(random_state=0),
+    }[inner]
+    wrapper, owner, name = (
+        (pronk.Calibrated, pronk.Calibrated, "_calibrate")
+        if labels
+        else (pronk.Intervals, ErrorTracker, "learn")
+    )
+    model, twin = (wrapper(made()).partial_fit(X[:300], y[:300]) for _ in range(2))
+    whole = getattr(owner, name)
+
+    def stopped(*args):
+        whole(*args)
+        raise KeyboardInterrupt
+
+    for rows in (slice(300, 303), slice(300, 600)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, stopped)
+            with pytest.raises(KeyboardInterrupt):
+                model.partial_fit(X[rows], y[rows])
+        assert model.n_seen_ == model.model_.n_seen_ == 300
+        assert pronk.dumps(model) == pronk.dumps(twin)
+    model.partial_fit(X[300:], y[300:])
+    assert pronk.dumps(model) == pronk.dumps(twin.partial_fit(X[300:], y[300:]))

@@ -93,41 +93,44 @@ class Calibrated(LabelCalls, ModelWrapper):
         self, X: Any, y: Any, classes: Any, output: str, sample_weight: Any
     ) -> Any:
         with own_lock(self), limited:
-            n = count_rows(X)
-            if not n:
-                return self._no_rows(y, output)
-            weights = self._checked_weights(y, n, sample_weight)
-            learned = np.ones(n, dtype=bool) if weights is None else weights > 0.0
-            missing = None if learned.all() else ~learned
-            if output == "decision" and not learned.all():
-                raise ValueError(
-                    f"y has no label (None or NaN), or weight 0, at row {int(learned.argmin())} "
-                    "(counting from 0), and output='decision' needs one; leave the row out"
-                )
-            before = self._known_labels(classes)
-            first = not self.__sklearn_is_fitted__()
-            if first and not learned.any():
-                return nothing_known(n, output)
-            values, known_from, after = before.receive(y, n, MAX_CLASSES, missing)
-            if first:
-                self._start(after.known)
-            parts: list[Scores] = []
-            try:
-                for scores in self._predictor_of().scores(self._encoded(X), values, weights):
-                    parts.append(scores)
-            finally:
-                done = sum(len(part.values) for part in parts)
-                if first and not learned[:done].any():
-                    self._reset()
-                elif done:
-                    if done < n:
-                        learned = learned[:done]
-                        missing = None if weights is None else ~learned
-                        found = before.receive(y[:done], done, MAX_CLASSES, missing)
-                        values, known_from, after = found
-                    scores = together(parts)
-                    P, slopes = self._calibrate(scores, values, known_from, after, learned)
-            return self._answer(P, slopes, known_from, output)
+            return self._whole(self._learn, X, y, classes, output, sample_weight)
+
+    def _learn(self, X: Any, y: Any, classes: Any, output: str, sample_weight: Any) -> Any:
+        n = count_rows(X)
+        if not n:
+            return self._no_rows(y, output)
+        weights = self._checked_weights(y, n, sample_weight)
+        learned = np.ones(n, dtype=bool) if weights is None else weights > 0.0
+        missing = None if learned.all() else ~learned
+        if output == "decision" and not learned.all():
+            raise ValueError(
+                f"y has no label (None or NaN), or weight 0, at row {int(learned.argmin())} "
+                "(counting from 0), and output='decision' needs one; leave the row out"
+            )
+        before = self._known_labels(classes)
+        first = not self.__sklearn_is_fitted__()
+        if first and not learned.any():
+            return nothing_known(n, output)
+        values, known_from, after = before.receive(y, n, MAX_CLASSES, missing)
+        if first:
+            self._start(after.known)
+        parts: list[Scores] = []
+        try:
+            for scores in self._predictor_of().scores(self._encoded(X), values, weights):
+                parts.append(scores)
+        finally:
+            done = sum(len(part.values) for part in parts)
+            if first and not learned[:done].any():
+                self._reset()
+            elif done:
+                if done < n:
+                    learned = learned[:done]
+                    missing = None if weights is None else ~learned
+                    found = before.receive(y[:done], done, MAX_CLASSES, missing)
+                    values, known_from, after = found
+                scores = together(parts)
+                P, slopes = self._calibrate(scores, values, known_from, after, learned)
+        return self._answer(P, slopes, known_from, output)
 
     def _start(self, classes: NDArray[Any]) -> None:
         model = self._checked_copy()

@@ -58,7 +58,7 @@ from pronk.core.state import (
     require,
 )
 from pronk.estimators import files
-from pronk.estimators.calls import own_lock, replace_learned
+from pronk.estimators.calls import all_or_nothing, own_lock, replace_learned
 from pronk.estimators.inputs import (
     Parameters,
     check_targets,
@@ -353,6 +353,12 @@ class ModelWrapper(Around, OneRow, files.Saved, Parameters):
             raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
         return np.array([[x[name] for name in names]], dtype=np.float64)
 
+    def _whole(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Run a call that learns; if it raises, a pronk learner inside and this one roll back."""
+        if hasattr(self.model, "encode"):
+            return all_or_nothing(self, call, *args)
+        return call(*args)
+
     def _keys_of(self, x: dict[Any, Any]) -> list[Any]:
         """Return the columns of a model of another library: those of its first row."""
         names: list[Any] | None = self.__dict__.get("_keys")
@@ -486,7 +492,7 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
             Y = check_targets(known_targets(y, None, n)[0], n)
             if not n:
                 return Y if levels is None else (Y, np.empty((*Y.shape, len(levels))))
-            P, offsets = self._learn(X, Y, weights)
+            P, offsets = self._whole(self._learn, X, Y, weights)
         if levels is None:
             return P.reshape(Y.shape)
         return P.reshape(Y.shape), around(P, offsets, levels).reshape(*Y.shape, len(levels))
