@@ -92,6 +92,22 @@ def test_every_kind_gives_the_same_blocks(tmp_path, monkeypatch, content, name, 
     np.testing.assert_array_equal(rows_of(limited.blocks(64))[0], X[64:100])
 
 
+@pytest.mark.parametrize("way", ["write_ipc", "write_ipc_stream"])
+def test_text_in_arrow_files_of_polars(tmp_path, way):
+    """Polars writes views of text, also as the values of a dictionary."""
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"c": ["x", None, "y"] * 20, "y": [1.0, 2.5, 3.2] * 20})
+    frame = frame.with_columns(k=frame["c"].cast(polars.Categorical))
+    getattr(frame, way)(tmp_path / "p.arrow")
+    frame.write_csv(tmp_path / "p.csv")
+    options = {"target": "y", "columns": ["c", "k"], "categorical": ["c", "k"], "missing": "mean"}
+    arrow, csv = (
+        rows_of(FileStream(tmp_path / f"p.{kind}", **options)) for kind in ("arrow", "csv")
+    )
+    for got, wanted in zip(arrow, csv, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_columns_are_chosen_in_order(tmp_path, content, name):
     stream = FileStream(write(tmp_path / name, content), "y", columns=["c", "a"])

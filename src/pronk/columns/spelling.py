@@ -121,7 +121,9 @@ def by_word(words: pa.Array, read: Callable[[str], Any], missing: Any) -> NDArra
         words = words.dictionary_encode()
     distinct = words.dictionary.cast(pa.string()).to_pylist()
     known = [missing if word is None else read(word) for word in distinct]
-    return np.array([*known, missing])[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return np.array([*known, missing])[
+        words.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    ]
 
 
 def numbers_in_text(words: pa.Array, decimal: str = ".") -> tuple[pa.Array, pa.Array]:

@@ -28,6 +28,7 @@ from pronk.data.source import (
     Text,
     TextFile,
     TextSource,
+    as_types,
     count,
     opened,
     own_types,
@@ -71,6 +72,13 @@ class ParquetSource(FileSource):
         return parquet.ParquetFile(source, **options)
 
 
+def without_views(kind: pa.DataType) -> pa.DataType:
+    """Return the type with text instead of views of text, which polars writes."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, without_views(kind.value_type), kind.ordered)
+    return pa.string() if pa.types.is_string_view(kind) else kind
+
+
 class ArrowSource(FileSource):
     """Read an Arrow IPC file or stream (also Feather), mapped into memory."""
 
@@ -79,14 +87,16 @@ class ArrowSource(FileSource):
 
     def schema(self) -> pa.Schema:
         with self._open() as reader:
-            return reader.schema
+            return pa.schema([f.with_type(without_views(f.type)) for f in reader.schema])
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         with self._open() as reader:
             whole = reader
             if hasattr(reader, "num_record_batches"):
                 whole = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            yield from (batch.select(list(own_types(types))) for batch in whole)
+            wanted = own_types(types)
+            own = {f.name: without_views(f.type) for f in reader.schema if f.name in wanted}
+            yield from (as_types(batch, own) for batch in whole)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
