@@ -143,7 +143,7 @@ def without_lagged_errors(model: Any, targets: Array, sources: list[int], delay:
     return FIND_LAGS(model, targets, sources, delay)[0], []
 
 
-FIND_LAGS = learner.OnlineKernel._find_lags
+FIND_LAGS = learner.InnerLearner._find_lags
 
 
 @contextmanager
@@ -366,7 +366,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "lagged errors": Mechanism(
         "lagged errors in the stacks",
         "Stacks read the last errors of the average where these are correlated in time.",
-        attribute(learner.OnlineKernel, _find_lags=without_lagged_errors),
+        attribute(learner.InnerLearner, _find_lags=without_lagged_errors),
     ),
     "fixed share": Mechanism(
         "fixed share",

@@ -131,7 +131,7 @@ def test_it_is_the_naive_one(kind, delay):
     made = get_kernel("gaussian"), 2, outputs, 24, 7, signed, True, True
 
     def make(challenger=False):
-        return learner.OnlineKernel(*made, 50_000 if challenger else 100_000, delay)
+        return learner.InnerLearner(*made, 50_000 if challenger else 100_000, delay)
 
     expected, _, events = naive.recover(
         make, X, Y, signed, trial.CHECK, trial.FIRST, trial.LAST,
@@ -139,7 +139,7 @@ def test_it_is_the_naive_one(kind, delay):
     )  # fmt: skip
     if signed:  # the last step, which has its own twin
         expected = Probabilities(outputs, 2, delay).learn(X, np.array(expected), Y)
-    model = recovery.RecoveringKernel(*made, 100_000, delay)
+    model = recovery.DefaultLearner(*made, 100_000, delay)
     found = [model.learn(X[i:j], Y[i:j]) for i, j in pairwise([0, 7, 500, 1199, 1200, 1777, ROWS])]
     listed = [[c[name] for name in EVENT] for c in model.changes]
     assert listed == events and events
@@ -263,7 +263,7 @@ def test_without_an_alarm_it_is_the_inner_learner():
     X, y = stream("number")
     Y = y[:600, None]
     made = get_kernel("gaussian"), 2, 1, 24, 7, False, True, True, 100_000
-    whole, inner = recovery.RecoveringKernel(*made), learner.OnlineKernel(*made)
+    whole, inner = recovery.DefaultLearner(*made), learner.InnerLearner(*made)
     assert (whole.learn(X[:600], Y) == inner.learn(X[:600], Y)[0]).all() and not whole.changes
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import pronk
 from laws.interrupts import state_of
 from pronk.aggregate import recovery, trial
-from pronk.aggregate.recovery import RecoveringKernel
+from pronk.aggregate.recovery import DefaultLearner
 from pronk.estimators import files, inputs
 
 ROWS = 2700
@@ -154,7 +154,7 @@ def test_a_call_of_several_parts_is_undone_after_each_of_them(monkeypatch, task,
     rows, before = slice(row, row + LENGTH), state_of(model)
     done = copy.deepcopy(model)
     call(done, X[rows], y[rows], np.random.default_rng(row))
-    whole, learn, left = state_of(done), RecoveringKernel.learn, []
+    whole, learn, left = state_of(done), DefaultLearner.learn, []
 
     def stopped(self, *args, **options):
         result = learn(self, *args, **options)
@@ -162,7 +162,7 @@ def test_a_call_of_several_parts_is_undone_after_each_of_them(monkeypatch, task,
             raise Stop
         return result
 
-    monkeypatch.setattr(RecoveringKernel, "learn", stopped)
+    monkeypatch.setattr(DefaultLearner, "learn", stopped)
     for part in range(most):
         left[:] = range(part + 1)
         with pytest.raises(Stop):

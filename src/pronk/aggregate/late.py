@@ -20,7 +20,7 @@ by the new ones, in the same order: as if these had been there from the start.
 
 **Labels in any order** (`pronk.Pending`, the service). Without a ``delay`` a row may be predicted,
 wait outside, and be learned when its label arrives, after any other rows. The same rule then needs
-a record of what was read and predicted (`RecoveringKernel.read`): one line of numbers per row,
+a record of what was read and predicted (`DefaultLearner.read`): one line of numbers per row,
 
     final                  prediction, its error scale, the last label known
     of each inner learner  lagged targets; predictions of the experts, the average, the stacks and

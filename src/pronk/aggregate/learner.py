@@ -103,7 +103,7 @@ SMALLEST = 1e-300
 ORDER = 4
 
 
-class OnlineKernel(Stateful):
+class InnerLearner(Stateful):
     """Scales, stages and experts for unscaled rows and targets; predictions and error scales."""
 
     def __init__(

@@ -1,6 +1,6 @@
 """The default learner: an inner learner, a challenger after an alarm, and their calibration.
 
-An inner learner (`learner.OnlineKernel`) fixes its scales, experts and points in the first rows. On
+An inner learner (`learner.InnerLearner`) fixes its scales, experts and points in the first rows. On
 a stream that changes abruptly it would never become as good as one that starts at the change. So:
 
 1. **Alarm.** ADWIN (`core.drift`) watches the losses of the final prediction: |y - p| / (|y - p| +
@@ -41,7 +41,7 @@ from pronk.aggregate.changes import DISTRIBUTION, MOST_NAMED, RecentRows
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.late import Arrived, Header, ReadRows, Record, Ring
-from pronk.aggregate.learner import STAGES, OnlineKernel
+from pronk.aggregate.learner import STAGES, InnerLearner
 from pronk.aggregate.probabilities import Probabilities
 from pronk.aggregate.trial import (
     DROPPED,
@@ -166,7 +166,7 @@ class Base:
             self.calls.append((X.copy(), Y.copy(), *others))
 
 
-class RecoveringKernel(Stateful):
+class DefaultLearner(Stateful):
     """Incumbent, challenger and the calibration of their prediction."""
 
     def __init__(
@@ -179,7 +179,7 @@ class RecoveringKernel(Stateful):
         self.columns, self.outputs, self.signed = columns, outputs, signed
         self.memory = memory
         self._make = partial(
-            OnlineKernel, kernel, columns, budget=budget, seed=seed, signed=signed,
+            InnerLearner, kernel, columns, budget=budget, seed=seed, signed=signed,
             forgetting=forgetting, few=few, delay=delay,
         )  # fmt: skip
         self.clock: Clock | None = None  # with times
@@ -190,8 +190,8 @@ class RecoveringKernel(Stateful):
         self._log = np.zeros((0, 7))
         self._named = np.zeros((0, MOST_NAMED, CHANGED))  # columns that changed, per entry
         self.recent = RecentRows(columns, outputs)
-        self.kept: OnlineKernel | None = None  # the incumbent as it was at the alarm of the trial
-        self.retired: list[OnlineKernel] = []  # replaced learners, the newest last
+        self.kept: InnerLearner | None = None  # the incumbent as it was at the alarm of the trial
+        self.retired: list[InnerLearner] = []  # replaced learners, the newest last
         self._most_retired = returning.FEW_RETIRED if few else returning.MOST_RETIRED
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
         self._set_detector()
@@ -384,7 +384,7 @@ class RecoveringKernel(Stateful):
         self.kept = None if outcome != RESTARTED else self.kept
         self.trial = None
 
-    def _replace_by(self, learner: OnlineKernel, row: int) -> None:
+    def _replace_by(self, learner: InnerLearner, row: int) -> None:
         """Make a learner the incumbent after ``row`` rows; the old one, as kept, is retired."""
         assert self.kept is not None
         found = [one for one in self.retired if one is not learner]
@@ -396,7 +396,7 @@ class RecoveringKernel(Stateful):
         learner.set_memory(self.memory)
         self._set_detector()
 
-    def _first_row(self, learner: OnlineKernel, row: int) -> int:
+    def _first_row(self, learner: InnerLearner, row: int) -> int:
         """Return the row at which a learner would have started to have its rows after ``row``."""
         return row - learner.rows - self.delay
 
@@ -434,7 +434,7 @@ class RecoveringKernel(Stateful):
         self._returns += 1
         return True
 
-    def _make_learner(self, memory: int = 0) -> OnlineKernel:
+    def _make_learner(self, memory: int = 0) -> InnerLearner:
         timed = self.clock is not None
         return self._make(outputs=self.outputs, memory=memory or self.memory, timed=timed)
 

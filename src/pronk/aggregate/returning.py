@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.changes import RecentRows
-from pronk.aggregate.learner import OnlineKernel
+from pronk.aggregate.learner import InnerLearner
 from pronk.aggregate.trial import absolute_errors
 
 Array = NDArray[np.float64]
@@ -59,8 +59,8 @@ def growth(recent: RecentRows, delay: int) -> tuple[float, float, float]:
 
 
 def best_retired(
-    retired: Sequence[OnlineKernel], recent: RecentRows, delay: int, signed: bool
-) -> tuple[OnlineKernel, int] | None:
+    retired: Sequence[InnerLearner], recent: RecentRows, delay: int, signed: bool
+) -> tuple[InnerLearner, int] | None:
     """Return the learner that is clearly better, and over how many rows; or None."""
     X, Y, P, _ = recent.last(TRIED[-1], delay)
     absolute_errors(P, Y, own := np.empty(P.shape))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
 from pronk.aggregate.late import ReadRows, Ring
-from pronk.aggregate.learner import STAGES, OnlineKernel
+from pronk.aggregate.learner import STAGES, InnerLearner
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, require
@@ -182,7 +182,7 @@ class Trial(Stateful):
     """A challenger and its weight against the incumbent."""
 
     def __init__(
-        self, challenger: OnlineKernel, started: int, seen_labels: Array, delay: int = 0
+        self, challenger: InnerLearner, started: int, seen_labels: Array, delay: int = 0
     ) -> None:
         self.challenger, self.started, self.delay = challenger, started, delay
         self._ring = Ring(PARTS, {"outputs": challenger.outputs})

@@ -63,7 +63,7 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.aggregate.calibration import around, requested_levels
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.late import Arrived
-from pronk.aggregate.recovery import RecoveringKernel
+from pronk.aggregate.recovery import DefaultLearner
 from pronk.core.arrays import Array
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
@@ -112,7 +112,7 @@ class _OnlineKernel(OnlineLearner):
     _forgetting: ClassVar[bool] = True  # a subclass may switch discounted experts off
     _scales_itself: ClassVar[bool] = True
     _looks_ahead: ClassVar[bool] = True  # `predict` has the parameter ``ahead``
-    _model: RecoveringKernel = field(init=False)
+    _model: DefaultLearner = field(init=False)
 
     budget: int = parameter(COUNT, default=384)
     experts: str = parameter(StrOptions({"all", "few"}), default="all")
@@ -121,11 +121,11 @@ class _OnlineKernel(OnlineLearner):
     )
     delay: int = parameter(Interval(Integral, 0, None, closed="left"), default=0)
 
-    def _make_model(self, columns: int, outputs: int) -> RecoveringKernel:
+    def _make_model(self, columns: int, outputs: int) -> DefaultLearner:
         kernel, memory = get_kernel(self.kernel), self.memory_limit
         if memory is None:
             memory = MEMORY[self.experts]
-        return RecoveringKernel(
+        return DefaultLearner(
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting,
             self.experts == "few", memory, self.delay,
         )  # fmt: skip
