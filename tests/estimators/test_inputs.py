@@ -244,3 +244,57 @@ def test_a_dictionary_that_grows_with_every_row_warns_once(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         learner.partial_fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([[1.0], [2.0], [3.0]], ["1", "b", "3"], "y must hold numbers, got 'b' at row 1"),
+        ([[1.0, 2.0], [1.0]], [1.0, 2.0], "X has 1 values at row 1 .* and 2 at row 0"),
+        (pd.Series([1.0, 2.0]), [1.0, 2.0], "X has one dimension"),
+        (iter([[1.0]]), [1.0], "X must be an array, a frame or a list of rows, got list_iterator"),
+        ({(1.0,), (2.0,)}, [1.0, 2.0], "X must be an array, .* got set"),
+        ([[1.0], [2.0]], pd.date_range("2024", periods=2), "y has dates or durations"),
+        ([[1.0], [2.0]], [np.nan, np.nan], "y has no label: there is nothing to learn"),
+    ],
+)
+def test_errors_name_what_is_wrong_and_where(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        pronk.FOGDRegressor().fit(X, y)
+
+
+def test_a_classifier_without_labels_says_so():
+    with pytest.raises(ValueError, match="y has no label: there is nothing to learn"):
+        pronk.FOGDClassifier().fit([[1.0], [2.0]], [None, None])
+
+
+def test_masked_values_are_missing():
+    X = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], mask=[[0, 0], [0, 1], [0, 0]])
+    y = [1.0, 2.0, 3.0]
+    masked, filled = (
+        pronk.FOGDRegressor(random_state=0).predict_then_learn(rows, y)
+        for rows in (X, X.filled(np.nan))
+    )
+    assert np.array_equal(masked, filled)
+
+
+def test_numbers_beside_text_are_categories_in_every_container():
+    values = [1.0, "x", 2.0] * 9
+    y = np.arange(27.0)
+    frame, rows = pd.DataFrame({"a": values}), [[value] for value in values]
+    made = [pronk.OnlineKernelRegressor(random_state=0, experts="few") for _ in range(2)]
+    got, wanted = (
+        model.predict_then_learn(X, y) for model, X in zip(made, (frame, rows), strict=True)
+    )
+    assert made[0].columns_[0]["kind"] == "category"
+    assert np.array_equal(got, wanted)
+
+
+def test_categories_of_polars_with_gaps_are_those_of_text():
+    text = pl.DataFrame({"c": ["x", None, "y"] * 9})
+    y = np.arange(27.0)
+    got, wanted = (
+        pronk.OnlineKernelRegressor(random_state=0, experts="few").predict_then_learn(X, y)
+        for X in (text.cast(pl.Categorical), text)
+    )
+    assert np.array_equal(got, wanted)

@@ -202,7 +202,14 @@ def count_rows(X: Any) -> int:
     check_not_lazy(X)
     if hasattr(X, "num_rows"):
         return int(X.num_rows)
-    return len(X) if hasattr(X, "__len__") else len(np.asarray(X))
+    check_rows_of(X)
+    return len(X)
+
+
+def check_rows_of(X: Any) -> None:
+    """Raise if X cannot be rows: a generator, a set, a number."""
+    if not hasattr(X, "__len__") or isinstance(X, set | Mapping):
+        raise ValueError(f"X must be an array, a frame or a list of rows, got {type(X).__name__}")
 
 
 def is_table(X: Any) -> bool:
@@ -231,15 +238,17 @@ def as_table(X: Any) -> pa.Table | None:
     if isinstance(X, pa.RecordBatch):
         return pa.Table.from_batches([X])
     if hasattr(X, "iloc"):  # pandas
+        if len(X.shape) == 1:
+            raise ValueError("X has one dimension; give a frame: X.to_frame() for one column")
         if not has_names(X):
             X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
         X = _without_periods(X)
         try:
             with deferred_interrupts():  # comparing dtypes, NumPy drops what a signal raises
                 return pa.Table.from_pandas(X, preserve_index=False)
-        except (pa.ArrowException, OverflowError) as error:
-            text = str(error.args[-1] if error.args else error).strip().splitlines()[0]
-            raise ValueError(f"X has a column of mixed values: {text}") from None
+        except (pa.ArrowException, OverflowError):
+            columns = [_of_frame(X.iloc[:, j]) for j in range(X.shape[1])]
+            return pa.table(columns, names=list(X.columns))
     if hasattr(X, "to_arrow"):  # polars
         return X.to_arrow()
     if hasattr(X, "__arrow_c_stream__"):
@@ -255,6 +264,15 @@ def as_table(X: Any) -> pa.Table | None:
         return None
     columns = [_column(values[:, j]) for j in range(values.shape[1])]
     return pa.table(columns, names=[f"x{i}" for i in range(len(columns))])
+
+
+def _of_frame(column: Any) -> pa.Array:
+    """Convert a column of a pandas frame; a mixture of numbers and text is text, as in a list."""
+    try:
+        return _listed(column.tolist()) if column.dtype == object else pa.array(column)
+    except (pa.ArrowException, OverflowError) as error:
+        text = str(error.args[-1] if error.args else error).strip().splitlines()[0]
+        raise ValueError(f"X column {column.name!r} has mixed values: {text}") from None
 
 
 def _without_periods(X: Any) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.columns.frames import Layout, is_table, layout_of, whole
+from pronk.columns.frames import Layout, count_rows, is_table, layout_of, whole
 from pronk.columns.model import TIMES_ONLY, Columns, Options
 from pronk.columns.values import NUMBER
 from pronk.core.arrays import Array
@@ -172,9 +172,13 @@ class OnlineLearner(WithColumns, SavedState):
         self._reset()
         self.partial_fit(X, y, sample_weight=sample_weight, times=times)
         if not self.__sklearn_is_fitted__():
-            raise ValueError("X has 0 rows: there is nothing to learn")
+            what = "y has no label" if count_rows(X) else "X has 0 rows"
+            raise ValueError(f"{what}: there is nothing to learn")
         if not self.n_seen_:
-            raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
+            what = (
+                "y has no label" if sample_weight is None else "sample_weight is zero for all rows"
+            )
+            raise ValueError(f"{what}: there is nothing to learn")
         return self
 
     # -- rows that wait for their labels (`waiting`) -----------------------------------------------

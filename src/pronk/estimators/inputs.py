@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import validate_data
 
+from pronk.columns.frames import check_rows_of
 from pronk.core.arrays import Array
 from pronk.core.checks import check_finite, without_label
 from pronk.core.state import LARGEST_TARGET
@@ -43,6 +44,9 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
             learner.__dict__.pop("feature_names_in_", None)
         check_finite(X, "X", gaps=True)
         return X
+    check_form(X)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     rows = validate_data(
         learner,
         X,
@@ -58,6 +62,18 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
     else:
         check_finite(rows.data, "X", rows)
     return rows
+
+
+def check_form(X: Any) -> None:
+    """Raise if X is no array, frame or list of rows, or if its rows are not equally long."""
+    check_rows_of(X)
+    if not isinstance(X, list | tuple) or not all(hasattr(row, "__len__") for row in X):
+        return
+    for i, row in enumerate(X):
+        if len(row) != len(X[0]):
+            raise ValueError(
+                f"X has {len(row)} values at row {i} (counting from 0), and {len(X[0])} at row 0"
+            )
 
 
 class TimedWeights(np.ndarray):
@@ -190,14 +206,28 @@ def check_targets(y: Any, n: int) -> Array:
         values = np.asarray(y)
         if np.iscomplexobj(values):
             raise ValueError("Complex data not supported: y has complex values")
-        values = np.ascontiguousarray(values, dtype=np.float64)
-    except TypeError as error:
-        raise ValueError(f"y must hold numbers ({error})") from None
+        if values.dtype.kind in "mM":
+            raise ValueError("y has dates or durations; give numbers, such as seconds")
+        numbers = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_no_number(y) or str(error)) from None
+    values = numbers
     if values.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
     check_length(values, n)
     check_finite(values, "y", largest=LARGEST_TARGET)
     return values
+
+
+def _no_number(y: Any) -> str | None:
+    """Return which target is no number; None if that is not what is wrong with y."""
+    for i, value in enumerate(y if isinstance(y, list | tuple) else np.asarray(y).tolist()):
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                return f"y must hold numbers, got {value!r} at row {i} (counting from 0)"
+    return None
 
 
 def check_given(y: Any) -> None:
