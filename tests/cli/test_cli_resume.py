@@ -365,3 +365,18 @@ def test_standard_input_leaves_no_record_and_prints_that(capsys, monkeypatch, da
     good(second(capsys, two, model))  # which nobody can know
     code, _, err = pronk_run(capsys, "run", two, "-t", "y", "--again")
     assert code == 2 and "--again needs --model" in err
+
+
+@pytest.mark.parametrize("column", ["a", "y"])
+def test_text_where_a_model_has_learned_numbers(capsys, tmp_path, frame, column):
+    """The advice is what works with a model: its columns and its task cannot be changed."""
+    numbers = frame[["a", "y"]][:60]
+    numbers.to_csv(tmp_path / "one.csv", index=False)
+    model, odd = tmp_path / "m.pronk", tmp_path / "two.csv"
+    good(pronk_run(capsys, "run", tmp_path / "one.csv", "-t", "y", "-a", "fogd", "--save", model))
+    changed = numbers.astype({column: object})
+    changed[column] = "none yet"
+    changed.to_csv(odd, index=False)
+    code, _, err = pronk_run(capsys, "run", odd, "--model", model)
+    assert code == 2 and repr(column) in err
+    assert "--drop" not in err and "--task" not in err and "--na WORD" in err

@@ -15,6 +15,7 @@ from pronk.cli.screen import CommandError, blaming
 from pronk.columns.dates import DATE, TIME
 from pronk.columns.values import CATEGORY, NUMBER, NUMERIC
 from pronk.data import FileStream, Prepared, Reading, StreamError
+from pronk.data.errors import argument
 from pronk.data.opening import open_source, reads_once
 from pronk.data.stream import FILL_IN
 from pronk.estimators.registry import find, make, make_for_key
@@ -148,7 +149,15 @@ def open_for_model(
         task=task_of(model),
     )
     with key_errors(getattr(model, "by", None)):
-        stream = chosen.open(rows=rows, as_given=as_given)
+        try:
+            stream = chosen.open(rows=rows, as_given=as_given)
+        except StreamError as error:
+            # Its advice would change the columns or the task, which are those of the model.
+            if not any(argument(name)[:-1] in error.hint for name in ("drop", "task")):
+                raise
+            missing = f"a word that means a missing value is named with {argument('na', 'WORD')}"
+            hint = f"the model has learned it as a number: correct the values; {missing}"
+            raise error.changed(hint=hint) from None
     outputs = outputs_of(model)
     if stream.targets and len(stream.targets) != outputs:
         known = (model.__dict__.get("training_record_") or {}).get("target")

@@ -428,28 +428,31 @@ class Chooser:
         if text:
             flat = any(not pa.types.is_nested(types[name]) for name in text)
             give = [argument("categorical", AUTOMATIC)] if flat else []
-            problems[self._not_numeric(text, types, start)] = give
+            what, advice = self._not_numeric(text, types, start)
+            problems[f"{what}; {advice}"] = give
         missing = [name for name in others if start.column(name).null_count]
         if missing and not gaps:
             fills = argument("missing", "mean")
             quoted = ", ".join(map(repr, missing))
             have = f"column {quoted} has" if len(missing) == 1 else f"columns {quoted} have"
             problems[f"{have} missing values; {fills} fills them in"] = [fills]
+        if text and len(problems) == 1:
+            raise StreamError(f"{self._name}: {what}", hint=advice)
         together = dict.fromkeys(give for each in problems.values() for give in each)
         hint = f"all together: {' '.join(together)}" if len(problems) > 1 and together else ""
         raise StreamError(f"{self._name}: {'; '.join(problems)}", hint=hint)
 
     def _not_numeric(
         self, names: Sequence[str], types: dict[str, pa.DataType], start: pa.RecordBatch
-    ) -> str:
-        """Return the message for columns that are not numbers, with what to do."""
+    ) -> tuple[str, str]:
+        """Return the message for columns that are not numbers, and what to do."""
         drops = " ".join(argument("drop", name) for name in names)
         flat = [name for name in names if not pa.types.is_nested(types[name])]
         every = argument("categorical", AUTOMATIC)
         if len(names) > 1:
             quoted = ", ".join(map(repr, names))
             more = f", or take text as categories with {every}" if flat else ""
-            return f"columns {quoted} are not numeric; leave them out with {drops}{more}"
+            return f"columns {quoted} are not numeric", f"leave them out with {drops}{more}"
         (name,) = names
         if flat:
             one = argument("categorical", name)
@@ -457,7 +460,7 @@ class Chooser:
         values = [v for v in start.column(name).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
         what = in_words(types[name])
-        return f"column {name!r} is not numeric ({what}{such}); leave it out with {drops}"
+        return f"column {name!r} is not numeric ({what}{such})", f"leave it out with {drops}"
 
     def _refused(self, name: str, argument: str, why: str) -> StreamError:
         """Return the error for a column of a type that an argument cannot have."""
