@@ -203,12 +203,13 @@ def count_rows(X: Any) -> int:
     if hasattr(X, "num_rows"):
         return int(X.num_rows)
     check_rows_of(X)
-    return len(X)
+    return len(X) if hasattr(X, "__len__") else len(np.asarray(X))
 
 
 def check_rows_of(X: Any) -> None:
     """Raise if X cannot be rows: a generator, a set, a number."""
-    if not hasattr(X, "__len__") or isinstance(X, set | Mapping):
+    rows = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
+    if not rows or isinstance(X, set | dict) and not hasattr(X, "shape"):
         raise ValueError(f"X must be an array, a frame or a list of rows, got {type(X).__name__}")
 
 
@@ -268,11 +269,16 @@ def as_table(X: Any) -> pa.Table | None:
 
 def _of_frame(column: Any) -> pa.Array:
     """Convert a column of a pandas frame; a mixture of numbers and text is text, as in a list."""
+    values = column.tolist() if column.dtype == object else []
+    known = all(isinstance(value, str | int | float) or no_label(value) for value in values)
     try:
-        return _listed(column.tolist()) if column.dtype == object else pa.array(column)
+        if known and any(isinstance(value, str) for value in values):
+            return _listed(values)
+        return pa.array(column, from_pandas=True)
     except (pa.ArrowException, OverflowError) as error:
         text = str(error.args[-1] if error.args else error).strip().splitlines()[0]
-        raise ValueError(f"X column {column.name!r} has mixed values: {text}") from None
+        name = f"X has a column of mixed values: {column.name!r}"
+        raise ValueError(f"{name} ({text})") from None
 
 
 def _without_periods(X: Any) -> Any:

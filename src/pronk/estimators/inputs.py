@@ -210,7 +210,7 @@ def check_targets(y: Any, n: int) -> Array:
             raise ValueError("y has dates or durations; give numbers, such as seconds")
         numbers = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(_no_number(y) or str(error)) from None
+        raise ValueError(_no_number(y) or f"y must hold numbers ({error})") from None
     values = numbers
     if values.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
