@@ -94,10 +94,11 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
             y, sizes = clipped_around(y, final, sizes, t + 1)
         low, high = np.minimum(low, y), np.maximum(high, y)
         half = (high - low) / 2
-        counted = [o for o in range(outputs) if not signed or np.unique(Y[: t + 1, o]).size == 2]
-        counted = counted or [0]
+        live = [o for o in range(outputs) if not signed or np.unique(Y[: t + 1, o]).size == 2]
+        live = live or [0]
+        counted = live[1:] if signed and len(live) == 2 else live  # the other is its negative
         share = 1 / len(counted)
-        counted = [o for o in counted if half[o] > 0]
+        live, counted = ([o for o in own if half[o] > 0] for own in (live, counted))
         loss_w, loss_v = np.zeros(experts), np.zeros(len(v))
         for s, window in enumerate(windows):
             keep = (1 - 1 / window if window else 1.0) ** (1.0 if gaps is None else gaps[t])
@@ -105,8 +106,9 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
             b[s] = keep * b[s]
             if signed:
                 H[s], logits[s] = logistic_step(p, m, lagged, y, counted, keep, H[s], logits[s])
-        for o in counted:
+        for o in live:
             worst[o] = max(worst[o], np.abs(np.concatenate((p, q))[:, o] - y[o]).max())
+        for o in counted:
             loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             ledger[0] += share * (final[o] - y[o]) ** 2 / (2 * worst[o] ** 2)
@@ -124,6 +126,7 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
         yield {
             "p": p, "m": m, "final": final, "losses": losses, "ledger": ledger, "active": active,
             "before": before, "half": half, "worst": worst.copy(), "counted": counted,
+            "live": live,
             "share": share, "lagged": lagged, "y": y,
         }  # fmt: skip
         # Errors of numbers are read as at most three root mean squares of those before them.
@@ -148,9 +151,10 @@ def combination(rows, Y, stacks, alpha=1.0):
         at = np.flatnonzero(np.isin(active, row["active"]))
         terms = np.append(at, len(active) + np.arange(error_lags))
         active, A = active[at], A[np.ix_(terms, terms)]
+        for o in row["live"]:
+            first[o] = first[o] or row["half"][o]
         for o in row["counted"]:
             half, low, high = row["half"][o], row["before"][0][o], row["before"][1][o]
-            first[o] = first[o] or half
             weight = row["share"] * (first[o] / half) ** 2
             weight /= max(2 * row["worst"][o] ** 2, first[o] ** 2)
             lost = weight * (row["final"][o] - y[o]) ** 2
