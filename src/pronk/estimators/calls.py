@@ -45,7 +45,7 @@ def all_or_nothing(learner: Any, call: Callable[..., T], *args: Any, **options: 
     with own_lock(learner):
         if "_learning" in held:  # `fit` calls `partial_fit`; no other thread has the lock
             return call(*args, **options)
-        saved = [Saved(one) for one in with_inner(learner)]
+        saved = [Savepoint(one) for one in with_inner(learner)]
         try:
             for one in saved:
                 one.held["_learning"] = True
@@ -61,7 +61,7 @@ def all_or_nothing(learner: Any, call: Callable[..., T], *args: Any, **options: 
                 one.held.pop("_learning", None)
 
 
-class Saved:
+class Savepoint:
     """The attributes of one learner, and snapshots of those that learn in place."""
 
     def __init__(self, learner: Any) -> None:
