@@ -209,7 +209,7 @@ def count_rows(X: Any) -> int:
 def check_rows_of(X: Any) -> None:
     """Raise if X cannot be rows: a generator, a set, a number."""
     rows = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
-    if not rows or isinstance(X, set | dict) and not hasattr(X, "shape"):
+    if not rows or (isinstance(X, set | dict) and not hasattr(X, "shape")):
         raise ValueError(f"X must be an array, a frame or a list of rows, got {type(X).__name__}")
 
 
