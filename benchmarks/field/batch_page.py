@@ -107,7 +107,9 @@ class Page:
             return None
         before = start * loss[str(start)] if start else 0.0
         mean = (stop * loss[str(stop)] - before) / (stop - start)
-        return max(mean, 0.0) / (1.0 if run["labels"] else run["variance"])
+        if run["labels"]:  # the stored means are rounded, errors are whole numbers
+            return round(mean * (stop - start)) / (stop - start)
+        return max(mean, 0.0) / run["variance"]
 
     def errors_of(self, name: str, learners: Any) -> dict[str, float]:
         """Errors on the rows after 500 of those that were run to the end."""
