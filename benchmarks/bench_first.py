@@ -73,7 +73,7 @@ def retrained_lightgbm(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def kernel_ridge(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return predictions of the last 1,000 rows by a fit of all rows before, in the full metric."""
     known = len(y) - 1000
-    M = full_metric(X[:known], y[:known, None] - y[:known].mean(), 0)[1]  # of all columns
+    M = full_metric(X[:known], y[:known, None] - y[:known].mean(), 0).M  # of all columns
     Z = X @ M
     distances = Gaussian().distances(Z, Z[:known])
     typical = np.median(distances[:known])

@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import pronk
 from naive import boosting as naive
 from pronk.aggregate import boosting
-from pronk.aggregate.boosting import BINS, LEAF_ROWS, LEAVES, RATE, Boosting, Fit, add_trees
+from pronk.aggregate.boosting import LEAF_ROWS, LEAVES, RATE, Boosting, Fit, add_trees, most_bins
 
 
 def rows(n, outputs=1, seed=0):
@@ -26,7 +26,8 @@ def test_trees_are_the_twins(outputs, monkeypatch):
     X, Y = rows(400, outputs)
     fit = Fit(X, Y, False, 5, 0)
     fit.grow(4)
-    trees, F = naive.boost(X, Y, fit.signs[:4], range(outputs), LEAVES, LEAF_ROWS, BINS, RATE)
+    bins, signs = most_bins(400), fit.signs[:4]
+    trees, F = naive.boost(X, Y, signs, range(outputs), LEAVES, LEAF_ROWS, bins, RATE)
     np.testing.assert_allclose(fit._F, F, rtol=1e-6, atol=1e-6)
     new, got = rows(50, seed=1)[0], np.tile(fit.ensemble.start, (50, 1))
     add_trees(new, fit.ensemble, 0, 4, got)

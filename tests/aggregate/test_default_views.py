@@ -251,7 +251,7 @@ def test_the_direction_that_matters_is_found():
     rng = np.random.default_rng(2)
     Z = rng.normal(size=(700, 6))
     w = np.array([3.0, 4.0, 0.0, 0.0, 0.0, 0.0]) / 5
-    found = representation.directions(Z, np.sin(2 * Z @ w)[:, None], 0)
+    found = representation.full_metric(Z, np.sin(2 * Z @ w)[:, None], 0).directions(6)
     sizes = np.linalg.norm(found, axis=0)
     assert abs(found[:, 0] @ w) / sizes[0] > 0.99
     assert sizes[1] < 0.4 * sizes[0]
@@ -291,11 +291,13 @@ def test_heavy_tailed_columns_are_compressed_as_defined():
 def test_columns_are_compressed_only_where_the_fit_gains():
     X = heavy()
     logarithm = np.log(X[:, :1]) + np.sin(2 * X[:, 1:2])
-    assert representation.column_scale(X, logarithm, 0).compresses
-    assert not representation.column_scale(X, np.sin(X[:, :1]), 0).compresses
-    assert not representation.column_scale(X[:, 1:], logarithm, 0).compresses
-    assert not representation.column_scale(X, logarithm[:, :0], 0).compresses
-    assert not representation.column_scale(X[:100], logarithm[:100], 0).compresses
+    scale, metric = representation.column_scale(X, logarithm, 0)
+    assert scale.compresses
+    again = representation.full_metric(scale.transform(X), logarithm, 0)
+    np.testing.assert_array_equal(metric.M, again.M)  # the metric comes with the scale
+    others = (X, np.sin(X[:, :1])), (X[:, 1:], logarithm), (X, logarithm[:, :0])
+    for rows, targets in (*others, (X[:100], logarithm[:100])):
+        assert not representation.column_scale(rows, targets, 0)[0].compresses
 
 
 def test_a_learner_of_compressed_columns_continues_after_a_file(tmp_path):

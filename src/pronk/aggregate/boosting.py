@@ -5,8 +5,8 @@ squared loss: with F the prediction so far, starting at the mean of the targets,
 residuals y - F of the stored rows, and F <- F + 0.1 tree.
 
 **A tree** has at most 31 leaves of at least 20 rows. Columns are cut between at most 255 bins
-whose edges are quantiles. The leaf with the best split is split next, at the column and edge with
-the largest gain,
+whose edges are quantiles, and which have about 8 rows or more. The leaf with the best split is
+split next, at the column and edge with the largest gain,
 
     gain  =  S_left^2 / n_left + S_right^2 / n_right - S^2 / n,     S the sum of the residuals,
 
@@ -45,6 +45,8 @@ Whole = NDArray[np.int64]
 FIRST, MOST = 512, 16384
 #: Trees of one output, most trees, leaves, rows per leaf at least, bins, and the learning rate.
 TREES, MOST_TREES, LEAVES, LEAF_ROWS, BINS, RATE = 100, 400, 31, 20, 255, 0.1
+#: Rows per bin of a column of many values, at least, and fewest bins of such a column.
+BIN_ROWS, FEWEST_BINS = 8, 32
 #: Nodes of a tree.
 NODES = 2 * LEAVES - 1
 #: Rows of a chunk of stored rows.
@@ -197,13 +199,14 @@ def grow_tree(
     """
     n, outputs = R.shape
     order, spare = np.arange(n), np.empty(n, dtype=np.int64)
-    histograms = np.zeros((LEAVES, bins.shape[1], BINS, 2))
-    # of each leaf: its first and last row in ``order``, its node, and its best split
+    histograms = np.empty((LEAVES, bins.shape[1], BINS, 2))
+    # of each leaf: its first and last row in ``order``, node, histogram, and best split
     first, last = np.zeros(LEAVES, dtype=np.int64), np.zeros(LEAVES, dtype=np.int64)
-    node = np.zeros(LEAVES, dtype=np.int64)
+    node, slots = np.zeros(LEAVES, dtype=np.int64), np.zeros(LEAVES, dtype=np.int64)
     gains, columns = np.zeros(LEAVES), np.full(LEAVES, -1)
     cut = np.zeros(LEAVES, dtype=np.int64)
     last[0] = n
+    histograms[0] = 0.0
     add_to_histogram(bins, r, order, histograms[0])
     gains[0], columns[0], cut[0] = best_split(histograms[0], counts)
     leaves, nodes = 1, 1
@@ -236,17 +239,22 @@ def grow_tree(
         last[leaf], node[leaf] = place, nodes
         nodes += 2
         leaves += 1
-        # The histogram of the smaller child is counted, that of the other is the difference.
         small, large = (leaf, new) if place - begin <= end - place else (new, leaf)
-        old = histograms[leaf].copy()
-        histograms[small] = 0.0
-        add_to_histogram(bins, r, order[first[small] : last[small]], histograms[small])
+        columns[leaf] = columns[new] = -1
+        if last[large] - first[large] < 2 * LEAF_ROWS:
+            continue  # neither child can be split
+        # The histogram of the smaller child is counted, that of the larger one is the difference.
+        slots[small], slots[large] = new, slots[leaf]
+        counted, other = histograms[new], histograms[slots[large]]
+        counted[:] = 0.0
+        add_to_histogram(bins, r, order[first[small] : last[small]], counted)
         for j in range(bins.shape[1]):
-            for b in range(BINS):
+            for b in range(counts[j] + 1):
                 for k in range(2):
-                    histograms[large, j, b, k] = old[j, b, k] - histograms[small, j, b, k]
+                    other[j, b, k] -= counted[j, b, k]
         for k in (leaf, new):
-            gains[k], columns[k], cut[k] = best_split(histograms[k], counts)
+            if last[k] - first[k] >= 2 * LEAF_ROWS:
+                gains[k], columns[k], cut[k] = best_split(histograms[slots[k]], counts)
     for leaf in range(leaves):
         rows = last[leaf] - first[leaf]
         ensemble.left[tree, node[leaf]] = leaf
@@ -263,17 +271,24 @@ def grow_tree(
 # -- an ensemble that grows -----------------------------------------------------------------------
 
 
+def most_bins(rows: int) -> int:
+    """Return the most bins of a column in a fit of this number of rows."""
+    return min(BINS, max(FEWEST_BINS, rows // BIN_ROWS))
+
+
 def bin_edges(X: Single) -> tuple[Single, Whole]:
     """Return edges (columns, BINS - 1) between the bins of rows X, and their number per column.
 
-    Edges lie in the middle between two different values. With many values they are quantiles.
+    Edges lie in the middle between two different values. With many values they are quantiles, and a
+    bin has about `BIN_ROWS` rows or more: the time of a tree is that of its bins.
     """
+    most = most_bins(len(X))
     edges = np.zeros((X.shape[1], BINS - 1), dtype=np.float32)
     counts = np.zeros(X.shape[1], dtype=np.int64)
     for j, column in enumerate(np.sort(X, axis=0).T):
         changes = np.flatnonzero(column[1:] > column[:-1])
-        if len(changes) >= BINS:  # the changes next to equal shares of the rows
-            wanted = np.arange(1, BINS) * len(column) // BINS
+        if len(changes) >= most:  # the changes next to equal shares of the rows
+            wanted = np.arange(1, most) * len(column) // most
             places = np.minimum(np.searchsorted(changes, wanted), len(changes) - 1)
             changes = np.unique(changes[places])
         middles = 0.5 * column[changes] + 0.5 * column[changes + 1]

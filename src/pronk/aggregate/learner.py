@@ -270,10 +270,11 @@ class InnerLearner(Stateful):
             self._set_target_scale(Y)
         targets = self._scaled_targets(Y)
         sources = informative_outputs(targets, self.signed)
+        metric = None
         if not self.kernel.foreign:
             chooses = RELEVANCE in views_of(self.kernel) and not self.few
             of_scale = targets[:, sources] if chooses else targets[:, :0]
-            self._scale = column_scale(X, of_scale, self.seed)
+            self._scale, metric = column_scale(X, of_scale, self.seed)
         Z = self._scaled(X)
         # Settings, lags and views of new experts.
         lags, error_lags = self._find_lags(targets, sources, delay)
@@ -287,7 +288,7 @@ class InnerLearner(Stateful):
             sources, lags = sources[:MOST_TARGETS], [1, 2]
         past = Past(self.outputs, sources, lags, delay)
         whole, Z = Z, Z[:n]  # with the rows that wait for their targets, and without
-        views = make_views(self.kernel, numbers, Z, targets, past, self.seed)
+        views = make_views(self.kernel, numbers, Z, targets, past, self.seed, metric)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
         Z = np.hstack((Z, past.columns_of(targets)))
         if self._has_local(n, past):

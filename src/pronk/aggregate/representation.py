@@ -16,8 +16,8 @@ matters more there.
 **Columns with heavy tails** are compressed (`column_scale`) where that lowers the leave-one-out
 error of a fit.
 
-**Directions** (`directions`) are combinations of columns along which a fit changes: the root of the
-full average gradient outer product. A smooth function of few directions is a problem of few
+**Directions** (`full_metric`) are combinations of columns along which a fit changes: the root of
+the full average gradient outer product. A smooth function of few directions is a problem of few
 dimensions in them, whatever the number of columns.
 
 References: Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism for feature learning in neural
@@ -27,8 +27,11 @@ networks and backpropagation-free machine learning models", Science 2024; Beagle
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 
 from pronk.core.compiling import compiled
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
@@ -45,6 +48,8 @@ Array = NDArray[np.float64]
 FIT_ROWS, FIT_ALPHA, FIT_OUTPUTS = 768, 0.03, 4
 #: Random stream of the combinations.
 COMBINATIONS = 6
+#: Most rows whose distances a median is taken of.
+MEDIAN_ROWS = 256
 
 
 def fitted_rows(Z: Array, Y: Array, seed: int, rows: int, outputs: int) -> tuple[Array, Array]:
@@ -81,7 +86,7 @@ def left_out_errors(L: Array, Y: Array) -> Array:
 
     That of row i is a_i / ((K + alpha I)^-1)_ii.
     """
-    inverse = solve_lower(L, np.eye(len(L)))
+    inverse = dtrtri(L, lower=1)[0]  # of L: the squares of its columns sum to the diagonal
     return np.asarray(fitted(L, Y) / np.einsum("ij,ij->j", inverse, inverse)[:, None])
 
 
@@ -180,7 +185,12 @@ def gradient_metric(Z: Array, Y: Array, seed: int, weights: Array | None = None)
 
 
 def half_median(distances: Array) -> float:
-    """Return half the median of a matrix of distances above its diagonal; 1 if that is 0."""
+    """Return half the median distance between rows, of at most `MEDIAN_ROWS`; 1 if that is 0.
+
+    ``distances`` (n, n) are those between all rows.
+    """
+    step = -(-len(distances) // MEDIAN_ROWS)
+    distances = distances[::step, ::step]
     median = float(np.median(distances[~np.tri(len(distances), dtype=np.bool_)]))
     return 0.5 * median if median > 0.0 else 1.0
 
@@ -211,29 +221,37 @@ def in_half_medians(metrics: Array, Z: Array) -> Array:
 FULL_ROUNDS, FULL_COLUMNS, DIRECTIONS = 3, 256, 24
 
 
-def directions(Z: Array, Y: Array, seed: int) -> Array:
-    """Return a matrix (columns, m) that maps rows to the directions along which a fit of Y changes.
+class FullMetric(NamedTuple):
+    """A metric of rows: columns that it reads (places), M, and the leave-one-out error of its fit.
+
+    M is symmetric, and 0 for columns that are constant so far and, of many, for the least relevant
+    ones, which are not read.
+    """
+
+    columns: NDArray[np.intp]
+    M: Array
+    error: float
+
+    def directions(self, wide: int) -> Array:
+        """Return a matrix (wide, m) that maps rows to the directions with the largest values."""
+        values, vectors = np.linalg.eigh(self.M)
+        order = np.argsort(values)[::-1][:DIRECTIONS]
+        weights = np.zeros((wide, len(order)))
+        weights[self.columns] = vectors[:, order] * values[order]
+        return weights
+
+
+def full_metric(Z: Array, Y: Array, seed: int) -> FullMetric:
+    """Return the metric whose directions are those along which a fit of Y changes.
 
     Z (n, columns) are first rows, Y (n, outputs) their targets. The fit is kernel ridge regression
     in exp(-|M (x - z)| / h), h half the median distance. With its gradients g_t at the rows,
     M <- root of the mean of g g', for some rounds; the M with the least leave-one-out error is
-    kept, the identity included, and of it the directions with the largest eigenvalues. M is 0 for
-    columns that are constant so far and, of many, for the least relevant ones.
+    kept, the identity included.
     """
-    columns, M, _ = full_metric(Z, Y, seed)
-    values, vectors = np.linalg.eigh(M)
-    order = np.argsort(values)[::-1][:DIRECTIONS]
-    weights = np.zeros((Z.shape[1], len(order)))
-    weights[columns] = vectors[:, order] * values[order]
-    return weights
-
-
-def full_metric(Z: Array, Y: Array, seed: int) -> tuple[NDArray[np.intp], Array, float]:
-    """Return the columns that are read, their M of `directions`, and its leave-one-out error."""
     columns = np.flatnonzero(Z.var(axis=0) > 0.0)
     if not Y.shape[1] or not len(columns):
-        columns = np.arange(Z.shape[1])
-        return columns, np.eye(len(columns)), 0.0
+        return FullMetric(np.arange(Z.shape[1]), np.eye(Z.shape[1]), 0.0)
     if len(columns) > FULL_COLUMNS:
         order = np.argsort(-relevance(Z, Y, seed)[columns], kind="stable")
         columns = np.sort(columns[order[:FULL_COLUMNS]])
@@ -251,7 +269,7 @@ def full_metric(Z: Array, Y: Array, seed: int) -> tuple[NDArray[np.intp], Array,
         if not roots.max() > 0.0:
             break
         M = (vectors * (roots / roots.max())) @ vectors.T
-    return columns, best, least
+    return FullMetric(columns, best, least)
 
 
 # -- the scale of the columns ---------------------------------------------------------------------
@@ -312,19 +330,22 @@ class ColumnScale(Stateful):
         return {"columns": len(self._unit)}
 
 
-def column_scale(X: Array, Y: Array, seed: int) -> ColumnScale:
+def column_scale(X: Array, Y: Array, seed: int) -> tuple[ColumnScale, FullMetric | None]:
     """Return the scale of first rows X, the first of which have targets Y (n, outputs).
 
-    Heavy-tailed columns are compressed if that lowers the error of the fit of `directions`.
+    Heavy-tailed columns are compressed if that lowers the error of the fit of `full_metric`; the
+    metric in the chosen scale comes with it where it was found.
     """
     plain = ColumnScale(X)
     if len(Y) < CHOICE_ROWS or not Y.shape[1]:
-        return plain
+        return plain, None
     other = ColumnScale(X, compressed=True)
     if not other.compresses:
-        return plain
-    errors = [full_metric(scale.transform(X[: len(Y)]), Y, seed)[2] for scale in (plain, other)]
-    return other if GAIN * errors[1] < errors[0] else plain
+        return plain, None
+    scales = plain, other
+    metrics = [full_metric(scale.transform(X[: len(Y)]), Y, seed) for scale in scales]
+    chosen = int(GAIN * metrics[1].error < metrics[0].error)
+    return scales[chosen], metrics[chosen]
 
 
 # -- distances --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
     plain       the columns as scaled, the user's kernel
     relevance   each column times its relevance (`representation`), the Laplacian kernel
     past        the same with lagged targets (`baselines.Past`) as further columns
-    directions  the directions that matter (`representation.directions`), the Gaussian kernel
+    directions  the directions that matter (`representation.FullMetric`), the Gaussian kernel
 
 All experts except baselines and linear experts are ridge regressions in the features of a view at
 some bandwidth, on one dictionary: squared-loss Newton learners on shared points. A new view is a
@@ -29,7 +29,13 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Past
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.representation import DIRECTIONS, directions, relevance, typical_distance
+from pronk.aggregate.representation import (
+    DIRECTIONS,
+    FullMetric,
+    full_metric,
+    relevance,
+    typical_distance,
+)
 from pronk.core.features import Nystrom
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
 from pronk.core.state import Numbers, Part, Sizes, Stateful, Unsaved, require
@@ -101,9 +107,13 @@ def kernel_of(number: int, kernel: Kernel) -> Kernel:
 
 
 def make_views(
-    kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Past, seed: int
-) -> list[View]:
-    """Return the views for first rows Z (n, columns) with targets Y (n, outputs)."""
+    kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Past, seed: int,
+    metric: FullMetric | None = None,
+) -> list[View]:  # fmt: skip
+    """Return the views for first rows Z (n, columns) with targets Y (n, outputs).
+
+    ``metric`` is their full metric, if it is known.
+    """
     unit = 1.0
     if hasattr(kernel, "bandwidth"):
         unit = float(kernel.bandwidth) * typical_distance(kernel, Z)
@@ -113,7 +123,8 @@ def make_views(
             continue
         read = np.hstack((Z, past.columns_of(Y))) if number == PAST else Z
         if number == FULL:
-            weights = directions(read, past.informative(Y), seed)
+            metric = metric or full_metric(read, past.informative(Y), seed)
+            weights = metric.directions(read.shape[1])
             unit = typical_distance(Gaussian(), read @ weights)
             views.append(View(number, Gaussian(), weights, unit))
             continue
