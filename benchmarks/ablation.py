@@ -46,11 +46,13 @@ from field.results import Part, Runs, keep, keep_page, load, table  # noqa: E402
 from field.sets import Data  # noqa: E402
 from pronk.aggregate import (  # noqa: E402
     baselines,
+    calibration,
     experts,
     far,
     learner,
     local,
     mixture,
+    probabilities,
     representation,
     settings,
 )
@@ -104,7 +106,7 @@ def compiled_again(module: ModuleType, **replaced: Any) -> Iterator[None]:
     """
     new = uncompiled(module, " ".join(replaced))
     with ExitStack() as stack:
-        for user in (experts, learner, local, mixture, trees):
+        for user in (calibration, experts, learner, local, mixture, probabilities, trees):
             names = {name: f for name, f in new.items() if name in vars(user)}
             if names:
                 stack.enter_context(patch.multiple(user, **names))

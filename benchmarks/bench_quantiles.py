@@ -36,9 +36,9 @@ def default(X, y):
     """Return predictions, error scales and quantiles of the default learner."""
     scales, learn = [], calibration.Quantiles.learn
 
-    def recorded(self, P, own, Y):
+    def recorded(self, P, own, Y, *others):
         scales.append(own[:, 0].copy())
-        return learn(self, P, own, Y)
+        return learn(self, P, own, Y, *others)
 
     calibration.Quantiles.learn = recorded
     try:

@@ -26,7 +26,7 @@ def test_trees_are_the_twins(outputs, monkeypatch):
     X, Y = rows(400, outputs)
     fit = Fit(X, Y, False, 5, 0)
     fit.grow(4)
-    bins, signs = most_bins(400), fit.signs[:4]
+    bins, signs = most_bins(*X.shape), fit.signs[:4]
     trees, F = naive.boost(X, Y, signs, range(outputs), LEAVES, LEAF_ROWS, bins, RATE)
     np.testing.assert_allclose(fit._F, F, rtol=1e-6, atol=1e-6)
     new, got = rows(50, seed=1)[0], np.tile(fit.ensemble.start, (50, 1))
@@ -97,3 +97,16 @@ def test_a_jump_along_a_column_is_learned():
     assert errors.mean() < 0.45  # the noise is .25; .53 without the trees
     (trees,) = [row for row in model.experts_ if row["view"] == "boosted trees"]
     assert trees["coefficient"] > 0.2
+
+
+def test_wide_rows_have_boosted_trees_within_a_number_of_bins():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(2500, 300)).astype(np.float32)
+    Y = np.where(X[:, 17:18] > 0.2, 1.0, -1.0)
+    fit = Fit(X, Y, False, 0, 0)
+    assert fit.edges.shape[0] == 300 and (fit.counts + 1).sum() <= boosting.MOST_CELLS
+    fit.grow(1)
+    assert fit.ensemble.columns[0, 0] == 17 and abs(fit.ensemble.cuts[0, 0] - 0.2) < 0.02
+    wide = Boosting(boosting.MOST_COLUMNS + 1, 1, False, 0)
+    G = np.zeros((700, 1))
+    assert (wide.learn(np.zeros((700, boosting.MOST_COLUMNS + 1)), G + 1.0, G) == 0.0).all()

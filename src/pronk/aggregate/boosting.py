@@ -53,8 +53,8 @@ NODES = 2 * LEAVES - 1
 CHUNK = 512
 #: Chunks that are kept behind a new one: a fit of MOST rows may be under way.
 KEPT_CHUNKS = (MOST + MOST // 4) // CHUNK
-#: Wider rows have no boosted trees.
-MOST_COLUMNS = 256
+#: Wider rows have no boosted trees; most bins of all columns.
+MOST_COLUMNS, MOST_CELLS = 512, 2**16
 #: Rows are clipped to this range, so that they are finite in single precision.
 WIDEST = 2.0**100
 #: Random stream of the signs.
@@ -147,34 +147,34 @@ def put_in_bins(X: Single, edges: Single, counts: Whole, out: Bins) -> None:
 
 
 @compiled
-def add_to_histogram(bins: Bins, r: Array, rows: Whole, histogram: Array) -> None:
-    """Add residuals r (n,) of some rows to ``histogram`` (columns, BINS, 2)."""
+def add_to_histogram(bins: Bins, r: Array, rows: Whole, starts: Whole, histogram: Array) -> None:
+    """Add residuals r (n,) of some rows to ``histogram`` (cells, 2)."""
     for i in range(rows.size):
         row = rows[i]
         for j in range(bins.shape[1]):
-            cell = histogram[j, bins[row, j]]
+            cell = histogram[starts[j] + bins[row, j]]
             cell[SUM] += r[row]
             cell[ROWS] += 1.0
 
 
 @compiled
-def best_split(histogram: Array, counts: Whole) -> tuple[float, int, int]:
+def best_split(histogram: Array, starts: Whole) -> tuple[float, int, int]:
     """Return gain, column and edge of the best split of a leaf; column -1: none.
 
-    Of splits whose gains differ by rounding, such as the same one along two columns, it is the
-    first.
+    ``histogram`` (cells, 2) has the cells of column j from ``starts[j]`` on. Of splits whose gains
+    differ by rounding, such as the same one along two columns, it is the first.
     """
     total, rows = 0.0, 0.0
-    for b in range(BINS):
-        total += histogram[0, b, SUM]
-        rows += histogram[0, b, ROWS]
+    for cell in range(starts[1]):
+        total += histogram[cell, SUM]
+        rows += histogram[cell, ROWS]
     whole = total * total / rows
     best, column, edge = whole + 1e-12, -1, 0
-    for j in range(len(histogram)):
+    for j in range(starts.size - 1):
         left, below = 0.0, 0.0
-        for b in range(counts[j]):
-            left += histogram[j, b, SUM]
-            below += histogram[j, b, ROWS]
+        for cell in range(starts[j], starts[j + 1] - 1):
+            left += histogram[cell, SUM]
+            below += histogram[cell, ROWS]
             above = rows - below
             if below < LEAF_ROWS:
                 continue
@@ -183,23 +183,24 @@ def best_split(histogram: Array, counts: Whole) -> tuple[float, int, int]:
             right = total - left
             score = left * left / below + right * right / above
             if score > best * (1.0 + ROUNDING):
-                best, column, edge = score, j, b
+                best, column, edge = score, j, cell - starts[j]
     return best - whole, column, edge
 
 
 @compiled
 def grow_tree(
-    bins: Bins, edges: Single, counts: Whole, r: Array, R: Array, tree: int, ensemble: Ensemble,
+    bins: Bins, edges: Single, starts: Whole, r: Array, R: Array, tree: int, ensemble: Ensemble,
     F: Array,
 ) -> None:  # fmt: skip
     """Fit a tree to the combination r (n,) of the residuals R (n, outputs); add it to F.
 
-    ``bins`` (n, columns) are those of the rows, ``edges`` and ``counts`` as in `put_in_bins`. R is
-    what the leaves predict, F (n, outputs) the prediction, from which the tree is subtracted in R.
+    ``bins`` (n, columns) are those of the rows, ``edges`` as in `put_in_bins`, ``starts`` (columns
+    + 1,) the first cell of each column in a histogram. R is what the leaves predict, F (n, outputs)
+    the prediction, from which the tree is subtracted in R.
     """
     n, outputs = R.shape
     order, spare = np.arange(n), np.empty(n, dtype=np.int64)
-    histograms = np.empty((LEAVES, bins.shape[1], BINS, 2))
+    histograms = np.empty((LEAVES, starts[-1], 2))
     # of each leaf: its first and last row in ``order``, node, histogram, and best split
     first, last = np.zeros(LEAVES, dtype=np.int64), np.zeros(LEAVES, dtype=np.int64)
     node, slots = np.zeros(LEAVES, dtype=np.int64), np.zeros(LEAVES, dtype=np.int64)
@@ -207,8 +208,8 @@ def grow_tree(
     cut = np.zeros(LEAVES, dtype=np.int64)
     last[0] = n
     histograms[0] = 0.0
-    add_to_histogram(bins, r, order, histograms[0])
-    gains[0], columns[0], cut[0] = best_split(histograms[0], counts)
+    add_to_histogram(bins, r, order, starts, histograms[0])
+    gains[0], columns[0], cut[0] = best_split(histograms[0], starts)
     leaves, nodes = 1, 1
     while leaves < LEAVES:
         leaf = 0
@@ -247,14 +248,13 @@ def grow_tree(
         slots[small], slots[large] = new, slots[leaf]
         counted, other = histograms[new], histograms[slots[large]]
         counted[:] = 0.0
-        add_to_histogram(bins, r, order[first[small] : last[small]], counted)
-        for j in range(bins.shape[1]):
-            for b in range(counts[j] + 1):
-                for k in range(2):
-                    other[j, b, k] -= counted[j, b, k]
+        add_to_histogram(bins, r, order[first[small] : last[small]], starts, counted)
+        for cell in range(len(other)):
+            for k in range(2):
+                other[cell, k] -= counted[cell, k]
         for k in (leaf, new):
             if last[k] - first[k] >= 2 * LEAF_ROWS:
-                gains[k], columns[k], cut[k] = best_split(histograms[slots[k]], counts)
+                gains[k], columns[k], cut[k] = best_split(histograms[slots[k]], starts)
     for leaf in range(leaves):
         rows = last[leaf] - first[leaf]
         ensemble.left[tree, node[leaf]] = leaf
@@ -271,9 +271,9 @@ def grow_tree(
 # -- an ensemble that grows -----------------------------------------------------------------------
 
 
-def most_bins(rows: int) -> int:
-    """Return the most bins of a column in a fit of this number of rows."""
-    return min(BINS, max(FEWEST_BINS, rows // BIN_ROWS))
+def most_bins(rows: int, columns: int) -> int:
+    """Return the most bins of a column in a fit of some rows."""
+    return min(BINS, max(FEWEST_BINS, rows // BIN_ROWS), MOST_CELLS // columns)
 
 
 def bin_edges(X: Single) -> tuple[Single, Whole]:
@@ -282,7 +282,7 @@ def bin_edges(X: Single) -> tuple[Single, Whole]:
     Edges lie in the middle between two different values. With many values they are quantiles, and a
     bin has about `BIN_ROWS` rows or more: the time of a tree is that of its bins.
     """
-    most = most_bins(len(X))
+    most = most_bins(*X.shape)
     edges = np.zeros((X.shape[1], BINS - 1), dtype=np.float32)
     counts = np.zeros(X.shape[1], dtype=np.int64)
     for j, column in enumerate(np.sort(X, axis=0).T):
@@ -303,6 +303,7 @@ class Fit:
 
     def __init__(self, X: Single, Y: Array, signed: bool, seed: int, number: int) -> None:
         self.edges, self.counts = bin_edges(X)
+        self._starts = np.concatenate(([0], np.cumsum(self.counts + 1)))
         self.bins = np.empty(X.shape, dtype=np.uint8)
         put_in_bins(X, self.edges, self.counts, self.bins)
         self.X, self.Y, self.signed = X, Y, signed
@@ -322,7 +323,7 @@ class Fit:
                 r += sign * R[:, source]
             if self._sources:
                 grow_tree(
-                    self.bins, self.edges, self.counts, r, R, self.grown, self.ensemble, self._F
+                    self.bins, self.edges, self._starts, r, R, self.grown, self.ensemble, self._F
                 )
             self.grown += 1
 

@@ -80,7 +80,11 @@ class Ring(Stateful):
     def extend(self, rows: int) -> list[Array]:
         """Add rows, which the caller fills; return the parts of all rows."""
         kept = self.rows
-        if not kept or self._stop + rows > len(self._arrays[0]):
+        if not kept:  # the usual case: without a delay no row waits
+            self._arrays = [np.empty((rows, *part.shape[1:])) for part in self._arrays]
+            self._start, self._stop = 0, rows
+            return self._arrays
+        if self._stop + rows > len(self._arrays[0]):
             larger = [np.empty((2 * kept + rows, *part.shape[1:])) for part in self._arrays]
             for new, part in zip(larger, self.parts, strict=True):
                 new[:kept] = part

@@ -42,6 +42,7 @@ COLT 2020 (AIOLI); Herbster, Warmuth, "Tracking the best expert", Machine Learni
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -82,7 +83,7 @@ class State(NamedTuple):
     seen_labels  (2, outputs) NEGATIVE and POSITIVE (`baselines`)
     counts       (outputs,) rows with label 1
     last         (outputs,) the last label that arrived; 0 before the first
-    log_w        (J,) logarithms of the weights
+    log_w, prior (J,) logarithms of the weights, and the prior weights
     slopes, H    (2,), (2, 2) of the temperature
     scales       (4, columns) MEAN, VARIANCE, LOW, HIGH
     A, v         (E, outputs, D)
@@ -93,6 +94,7 @@ class State(NamedTuple):
     counts: Array
     last: Array
     log_w: Array
+    prior: Array
     slopes: Array
     H: Array
     scales: Array
@@ -358,11 +360,10 @@ def learn_weights(y: Array, state: State, row: Row) -> None:
     for j in range(state.log_w.size):
         total += np.exp(state.log_w[j] - largest)
     # w <- (1 - rate) w / sum w + rate prior
-    rate, others = 1.0 / (state.sums[ROWS] + 2.0), state.log_w.size - 1
+    rate = 1.0 / (state.sums[ROWS] + 2.0)
     for j in range(state.log_w.size):
-        prior = 1.0 - PRIOR * others if j == MARGINS else PRIOR
         share = np.exp(state.log_w[j] - largest) / total
-        state.log_w[j] = np.log((1.0 - rate) * share + rate * prior)
+        state.log_w[j] = np.log((1.0 - rate) * share + rate * state.prior[j])
 
 
 @compiled(fastmath={"contract"})
@@ -463,8 +464,8 @@ class Probabilities(Stateful):
     def _state(self) -> State:
         seen_labels, slopes, H = self.temperature.arrays
         return State(
-            self._sums, seen_labels, self._counts, self._last, self._log_w, slopes, H, self._scales,
-            self._A, self._v,
+            self._sums, seen_labels, self._counts, self._last, self._log_w, prior(len(self._A)),
+            slopes, H, self._scales, self._A, self._v,
         )  # fmt: skip
 
     @property
@@ -555,8 +556,9 @@ class Probabilities(Stateful):
 NAMES = ("margins", "rates", "last label", *(f"logistic, alpha {a:g}" for a in ALPHAS))
 
 
+@cache
 def prior(learners: int) -> Array:
-    """Return the prior weights (3 + learners,) of the candidates."""
+    """Return the prior weights (3 + learners,) of the candidates, which nobody changes."""
     weights = np.full(LOGISTIC + learners, PRIOR)
     weights[MARGINS] = 1.0 - PRIOR * (len(weights) - 1)
     return weights
