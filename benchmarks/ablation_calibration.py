@@ -92,7 +92,7 @@ def look_ahead(name: str, rows: int) -> list[float]:
     """Return the errors of rows ahead as such, and as if each came next."""
     data, errors = streams.read(name).first(rows), []
     learner = pronk.OnlineKernelRegressor(random_state=0)
-    for start in range(0, rows - AHEAD, EVERY):
+    for start in range(0, len(data.y) - EVERY - AHEAD, EVERY):
         learner.partial_fit(data.X[start : start + EVERY], data.y[start : start + EVERY])
         later = slice(start + EVERY, start + EVERY + AHEAD)
         if start >= 4 * FIRST and learner.reads_past_:

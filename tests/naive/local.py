@@ -17,7 +17,7 @@ from naive.randomness import stream
 
 LEAF_ROWS, SIDE_ROWS = 128, 16
 LAMBDA, TUBE, FLAT, KEPT = 0.03, 0.2, 0.02, 0.9999
-WINDOW_LEAVES, TABLE = 32, 256
+TABLE = 256
 REACH, REACH_WINDOW = 5, 200
 FARTHEST = 2.0**100  # rows are clipped to this range
 SPLITS = 5  # the stream of the seed for random splits
@@ -25,14 +25,13 @@ SPLITS = 5  # the stream of the seed for random splits
 
 @dataclass
 class Leaf:
-    """Rows (n, D) in single precision, targets and residuals (n, 2K), log weights (2,).
+    """Rows (n, D) in single precision, targets and residuals (n, 2K).
 
     K (n, n) is kept beside the rows only because it takes long to compute.
     """
 
     rows: list
     T: list
-    log_w: np.ndarray
     K: np.ndarray = field(init=False)
 
     def __post_init__(self):
@@ -60,7 +59,6 @@ class Tree:
     number: int
     metric: np.ndarray
     random: bool
-    window: bool
     v: np.ndarray
     root: "Leaf | Node"
     loss: float = 0.0
@@ -109,11 +107,6 @@ def fit(leaf, x, width):
     k = kernel([x], leaf.rows)[0]
     coefficients = solve(leaf.K + LAMBDA * np.eye(len(k)), k, assume_a="pos", check_finite=False)
     return coefficients @ np.array(leaf.T)
-
-
-def weighted(leaf, c):
-    """Return the average of the two fits c (2, K) by the weights of the leaf."""
-    return np.exp(leaf.log_w) @ c / np.exp(leaf.log_w).sum()
 
 
 def median_cut(values):
@@ -166,14 +159,11 @@ class Forest:
     def __post_init__(self):
         D, K = self.metrics.shape[1], self.limits.shape[1]
         kinds = [
-            (m, r, False)
-            for m in self.metrics
-            for r in ((False,) if self.small else (False, True, True))
+            (m, r) for m in self.metrics for r in ((False,) if self.small else (False, True, True))
         ]
-        kinds.append((self.metrics[-1], False, True))
         self.trees = [
-            Tree(i, m.astype(np.float32), random, window, np.zeros(2 * K), self.leaf([]))
-            for i, (m, random, window) in enumerate(kinds)
+            Tree(i, m.astype(np.float32), random, np.zeros(2 * K), self.leaf([]))
+            for i, (m, random) in enumerate(kinds)
         ]
         self.uniforms = stream(self.seed, SPLITS).random((D, TABLE)).T.astype(np.float32)
         self.low, self.high = self.limits[0].copy(), self.limits[1].copy()
@@ -186,11 +176,11 @@ class Forest:
         return max(self.memory // per_leaf, 2 * len(self.trees))
 
     @staticmethod
-    def leaf(rows, T=(), log_w=(0.0, 0.0)):
-        return Leaf(list(rows), list(T), np.array(log_w))
+    def leaf(rows, T=()):
+        return Leaf(list(rows), list(T))
 
     def learn(self, Z, Y, G):
-        """Predict then learn rows one after the other; return (n, 4, K)."""
+        """Predict then learn rows one after the other; return (n, 2, K)."""
         return np.array([self.learn_row(*row) for row in zip(Z, Y, G, strict=True)])
 
     def learn_row(self, z, y, g):
@@ -218,11 +208,8 @@ class Forest:
         return x, leaf, p, np.array([p[: len(g)], g + p[len(g) :]])
 
     def experts(self, fits):
-        long, window = [], []
-        for tree, (_, leaf, _, c) in zip(self.trees, fits, strict=True):
-            if not tree.dropped:
-                (window if tree.window else long).append([*c, weighted(leaf, c)])
-        return np.array([*np.mean(long, axis=0), window[0][2]])
+        alive = zip(self.trees, fits, strict=True)
+        return np.mean([c for tree, (*_, c) in alive if not tree.dropped], axis=0)
 
     def note(self, y):
         """Extend ranges and labels by a target; return which outputs are live."""
@@ -238,10 +225,8 @@ class Forest:
         width = self.high - self.low
         counted = live & (width > 0)
         errors = (c[:, counted] - y[counted]) / width[counted]
-        losses = (errors**2).sum(axis=1) / live.sum()
-        leaf.log_w = leaf.log_w - losses / 2
-        leaf.log_w = leaf.log_w - leaf.log_w.max()
-        tree.loss = KEPT * tree.loss + losses[0]
+        loss = (errors[0] ** 2).sum() / live.sum()
+        tree.loss = KEPT * tree.loss + loss
         t = np.concatenate((y, y - g))
         if self.signed:
             misses = np.abs(c[0] - y)[counted]
@@ -261,7 +246,7 @@ class Forest:
         column = max(found, key=lambda j: found[j][0], default=None)  # the first of equal ones
         if column is not None and found[column][0] > 0:
             self.note_margin([score for score, _ in found.values()])
-            room = self.make_room(tree, self.limit(counted))
+            room = self.make_room(self.limit(counted))
             if tree.dropped:
                 return
             if room:
@@ -270,25 +255,23 @@ class Forest:
                 for i, row in enumerate(leaf.rows):
                     sides[not row[column] <= cut].append(i)
                 children = [
-                    self.leaf([leaf.rows[i] for i in side], [leaf.T[i] for i in side], leaf.log_w)
+                    self.leaf([leaf.rows[i] for i in side], [leaf.T[i] for i in side])
                     for side in sides
                 ]
                 tree.replace(leaf, Node(column, cut, *children), x)
                 return
         half = LEAF_ROWS // 2
-        tree.replace(leaf, self.leaf(leaf.rows[-half:], leaf.T[-half:], leaf.log_w), x)
+        tree.replace(leaf, self.leaf(leaf.rows[-half:], leaf.T[-half:]), x)
 
-    def make_room(self, tree, limit):
+    def make_room(self, limit):
         """Drop trees until one more leaf fits; return whether the tree may have it."""
-        if tree.window and len(tree.leaves()) == WINDOW_LEAVES:
-            return False
         while sum(len(other.leaves()) for other in self.trees) >= limit:
-            long = [other for other in self.trees if not (other.dropped or other.window)]
-            if len(long) == 1:
+            alive = [other for other in self.trees if not other.dropped]
+            if len(alive) == 1:
                 return False
             # Trees that were not split yet may be equal to the bit; the first is dropped.
-            self.note_margin(sorted({other.loss for other in long}))
-            max(long, key=lambda other: other.loss).dropped = True
+            self.note_margin(sorted({other.loss for other in alive}))
+            max(alive, key=lambda other: other.loss).dropped = True
         return True
 
     def note_margin(self, values):

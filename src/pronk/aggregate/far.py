@@ -34,7 +34,7 @@ from pronk.aggregate.baselines import MEAN_WINDOWS
 from pronk.aggregate.calibration import Temperature
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.trees import LONG_FIT, WINDOW_LEAF
+from pronk.aggregate.trees import FIT
 from pronk.core.linalg import recombined
 from pronk.core.state import Count, Numbers, Part, Places, Sizes, Stateful, require
 
@@ -53,9 +53,6 @@ FEWEST = 8
 WINDOWS: tuple[float, ...] = ()
 #: Number of the means among the experts (`baselines`), which follow the kernel experts.
 MEANS = len(MEAN_WINDOWS)
-#: Experts of the forest that are used, which come last: given no other prediction, the others are
-#: the same.
-LOCAL = (LONG_FIT, WINDOW_LEAF)
 #: The forest may use this share of the memory of the local experts.
 MEMORY_SHARE = 8
 
@@ -138,7 +135,7 @@ class FarHead(Stateful):
         self._waiting = np.zeros((0, columns + outputs))  # rows and targets for the forest
 
     def _new_mixture(self, limits: Array | None = None) -> Mixture:
-        count = len(self.experts) + MEANS + (len(LOCAL) if self.forest is not None else 0)
+        count = len(self.experts) + MEANS + (self.forest is not None)
         limits = self.mixture.limits if limits is None else limits
         return Mixture(count, limits, self.signed, WINDOWS)
 
@@ -231,7 +228,7 @@ class FarHead(Stateful):
         forest = self._copied_forest if means is None else self.forest
         if forest is not None:
             own = forest.predict(Z, np.zeros((len(Z), outputs)))
-            P[:, count + MEANS :] = own[:, LOCAL]
+            P[:, -1] = own[:, FIT]  # given no other prediction, that of the residuals is the same
         return P
 
     def learn(self, P: Array, Y: Array, given: Array) -> None:
@@ -304,7 +301,7 @@ class FarHead(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         count, begun = len(self.experts), self._copied is not None
-        local = 0 if self.forest is None else len(LOCAL)
+        local = int(self.forest is not None)
         require(count > 0, "experts are missing")
         require(sizes["far"] == count + MEANS + local, "mixture has another number of experts")
         require(begun == self.begun, "copied is not there as anchor says")

@@ -1,14 +1,14 @@
 """Local experts: a forest that learns for as long as the stream lasts, beside the other experts.
 
-The forest has partition trees with exact kernel learners in their leaves (`trees`): six long ones
-in two metrics and a window tree. Its memory grows with the stream up to a limit.
+The forest has six partition trees in two metrics, with exact kernel learners in their leaves
+(`trees`). Its memory grows with the stream up to a limit.
 
-**Predictions.** Four experts of a second mixture, next to g: of the long trees the means of the two
-fits and of the leaf's prediction, of the window tree the leaf's prediction.
+**Predictions.** Two experts of a second mixture, next to g: the means over the trees of the two
+fits of their leaves.
 
 **Rolling back.** A leaf only appends behind its rows, and a split moves them to other slots of the
 pool. Slots that a snapshot knows are retired when they are no longer used, and free again at the
-next snapshot only. So a snapshot copies counts, weights and nodes, and no rows or factors.
+next snapshot only. So a snapshot copies counts and nodes, and no rows or factors.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ from pronk.aggregate.trees import (
     LEFT,
     MEMORY,
     METRIC,
-    MOST,
     NAMES,
     NODES,
     RIGHT,
     ROWS,
     SLOT,
     TABLE,
-    WINDOW_LEAVES,
     Array,
     LocalRow,
     Pool,
@@ -85,7 +83,7 @@ class Forest(Stateful):
     memory : int
         Bytes of the leaves, at most.
     small : bool
-        One long tree per metric instead of three.
+        One tree per metric instead of three.
     """
 
     def __init__(
@@ -95,8 +93,7 @@ class Forest(Stateful):
         self.signed, self.seed, self.memory, self.small = signed, seed, memory, small
         columns, outputs = metrics.shape[1], limits.shape[1]
         random = (0,) if small else (0, 1, 1)
-        kinds = [(1, 1, m, r, 0) for m in range(len(metrics)) for r in random]
-        kinds.append((1, 1, len(metrics) - 1, 0, WINDOW_LEAVES))
+        kinds = [(1, 1, m, r) for m in range(len(metrics)) for r in random]
         count = len(kinds)
         # column by column: those of a column do not depend on the columns behind it
         uniforms = generator(seed, SPLITS).random((columns, TABLE)).astype(np.float32).T.copy()
@@ -167,7 +164,7 @@ class Forest(Stateful):
     ) -> Array:
         """Predict then learn rows Z (m, D) with targets Y, given the inner predictions G (m, K).
 
-        Return the predictions (n, 4, K) of the experts. With ``later`` rows (n, D) those are
+        Return the predictions (n, 2, K) of the experts. With ``later`` rows (n, D) those are
         predicted, given later_G: the last m of them just before a row is learned.
         """
         row, done = self.new_row(), 0
@@ -190,7 +187,7 @@ class Forest(Stateful):
         return out
 
     def predict(self, Z: Array, G: Array) -> Array:
-        """Predict rows Z (n, D) that may come next; return (n, 4, K)."""
+        """Predict rows Z (n, D) that may come next; return (n, 2, K)."""
         Z, G = np.ascontiguousarray(Z), np.ascontiguousarray(G)
         out = np.empty((len(Z), len(NAMES), G.shape[1]))
         predict_local_rows(Z, G, self._pool, self._trees, self.new_row(), out)
@@ -271,7 +268,7 @@ class Forest(Stateful):
         nodes = int(trees.trees[:, NODES].max())
         return (
             pool, trees,
-            [array.copy() for array in (pool.counts, pool.odds, pool.free, pool.sizes)],
+            [array.copy() for array in (pool.counts, pool.free, pool.sizes)],
             (trees.nodes[:, :nodes].copy(), trees.cuts[:, :nodes].copy()),
             [array.copy() for array in (trees.trees, *small_arrays(trees))],
         )  # fmt: skip
@@ -279,7 +276,7 @@ class Forest(Stateful):
     def roll_back(self, snapshot: Any) -> None:
         pool, trees, of_pool, (nodes, cuts), of_trees = snapshot
         trees.nodes[:, : nodes.shape[1]], trees.cuts[:, : cuts.shape[1]] = nodes, cuts
-        now = (trees.trees, *small_arrays(trees), pool.counts, pool.odds, pool.free, pool.sizes)
+        now = (trees.trees, *small_arrays(trees), pool.counts, pool.free, pool.sizes)
         for array, values in zip(now, (*of_trees, *of_pool), strict=True):
             array[...] = values
         self._pool, self._trees = pool, trees
@@ -287,9 +284,9 @@ class Forest(Stateful):
     # -- state ------------------------------------------------------------------------------
 
     #: Of the trees one after the other: nodes and cuts in use, then of the leaves in the order of
-    #: their nodes counts and weights, rows and Z.
+    #: their nodes counts, rows and Z.
     STATE = (
-        Numbers("trees", ("trees", 5), whole=True, low=0, high=MOST_NODES),
+        Numbers("trees", ("trees", 4), whole=True, low=0, high=MOST_NODES),
         Numbers("nodes", ("nodes", 3), whole=True, low=-1),
         Numbers("cuts", ("nodes",), low=-FARTHEST_ROW, high=FARTHEST_ROW),
         Numbers("losses", ("trees",), low=0.0),
@@ -298,7 +295,6 @@ class Forest(Stateful):
         Numbers("limits", (2, "outputs"), low=-FARTHEST_TARGET, high=FARTHEST_TARGET),
         Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("counts", ("leaves",), whole=True, low=0, high=LEAF_ROWS - 1),
-        Numbers("odds", ("leaves",)),
         Numbers("rows", ("rows", "columns"), single=True, low=-FARTHEST_ROW, high=FARTHEST_ROW),
         Numbers("Z", ("rows", "coefficients"), low=-FARTHEST_TARGET, high=FARTHEST_TARGET),
         Numbers("seen", (1,), whole=True, low=0, high=MOST_ROWS),
@@ -333,7 +329,6 @@ class Forest(Stateful):
             "limits": trees.limits.copy(),
             "seen_labels": trees.seen_labels.copy(),
             "counts": counts,
-            "odds": pool.odds[slots],
             "rows": np.ascontiguousarray(np.concatenate([rows for rows, _ in held])),
             "Z": np.ascontiguousarray(np.concatenate([Z for _, Z in held])),
             "seen": pool.sizes[ROWS : ROWS + 1].copy(),
@@ -356,7 +351,7 @@ class Forest(Stateful):
             np.array_equal(trees[:, METRIC:], made.trees[:, METRIC:]), "trees are of other kinds"
         )
         alive = trees[:, LEAVES] > 0
-        require(alive[made.trees[:, MOST] > 0].all() and alive[:-1].any(), "trees are all dropped")
+        require(alive.any(), "trees are all dropped")
         used = trees[:, NODES]
         require(used.sum() == sizes["nodes"], "nodes are not those of the trees")
         require((used == 2 * trees[:, LEAVES] - alive).all(), "trees have other leaves than nodes")
@@ -407,7 +402,7 @@ class Forest(Stateful):
         slots = max(FIRST_SLOTS, len(counts) + 2 * len(self._trees.trees))
         self._pool = pool = new_pool(slots, columns, outputs)
         pool.sizes[FREE], pool.sizes[MEMORY] = slots - len(counts), memory
-        pool.counts[: len(counts)], pool.odds[: len(counts)] = counts, values["odds"]
+        pool.counts[: len(counts)] = counts
         start = 0
         for slot, n in enumerate(counts):
             rows = slice(start, start + n)

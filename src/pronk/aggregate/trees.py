@@ -14,8 +14,7 @@ holds the factor L of K + lambda I = L L' and Z = L^-1 (y, y - g). A row costs o
 which prediction and learning share:
 
     v = L^-1 k,   p = Z'v,   q = k(x, x) - v'v
-    prediction    the average of p of the targets and g + p of the residuals by the exponential
-                  weights of the leaf
+    predictions   p of the targets, and g + p of the residuals
     learning      append (v, s) to L and (t - p) / s to Z,   s = sqrt(q + lambda)
 
 q >= 0 in exact arithmetic and is clipped at 0, so s >= sqrt(lambda) and no factorisation can fail.
@@ -38,17 +37,15 @@ their rows again in order. Where no column can be cut, or there is no memory, th
 kept. The variance reduction is summed over outputs; with two classes so far it is that of one of
 them.
 
-**The trees.** Six long ones in two metrics, and a window tree of at most 32 leaves, which always
-keeps the newest rows and so follows drift. When the memory is full, the long tree with the largest
-discounted loss is dropped; the last one keeps the newest halves. The metrics are the learned one
-and a mild form of it (`representation.local_metrics`).
+**The trees.** Six in two metrics: the learned one and a mild form of it
+(`representation.local_metrics`). When the memory is full, the tree with the largest discounted loss
+is dropped; the last one keeps the newest halves.
 
 **Exactness.** What is held, where a leaf splits and which tree is dropped depends on rows and
 targets alone, never on g, which is the same for all cuts of a stream into calls only up to
 rounding, and on the classes seen so far, never on those that a call will bring. Rows and factors
 are single precision, computed for one row at a time by the same compiled functions in calls of one
-row and of many, so they have the same bits for any cut; Z and the weights, in which g enters, are
-double precision.
+row and of many, so they have the same bits for any cut; Z, in which g enters, is double precision.
 """
 
 from __future__ import annotations
@@ -81,8 +78,6 @@ TUBE = 0.2
 FLAT = 0.02
 #: Discount per row of the losses by which trees are dropped.
 KEPT = 0.9999
-#: Most leaves of the window tree.
-WINDOW_LEAVES = 32
 #: Rows of the table of uniform numbers; split number s of a stream reads the rows s modulo this.
 TABLE = 256
 
@@ -90,14 +85,14 @@ TABLE = 256
 #: that keep growing can leave it.
 FARTHEST_ROW = 2.0**100
 
-#: Experts of the forest.
-LONG_FIT, LONG_RESIDUAL, LONG_LEAF, WINDOW_LEAF = range(4)
-NAMES = ("local fit", "local residuals", "local leaf", "window leaf")
+#: Experts of the forest: the means over the trees of the two fits.
+FIT, RESIDUAL = range(2)
+NAMES = ("local fit", "local residuals")
 #: Columns of ``nodes``: column of the cut (-1 in a leaf), the two children, the slot of a leaf.
 COLUMN, LEFT, RIGHT, SLOT = range(4)
 #: Columns of ``trees``: nodes and leaves in use (both 0: dropped), metric, whether splits are
-#: random, most leaves (0: no limit).
-NODES, LEAVES, METRIC, RANDOM, MOST = range(5)
+#: random.
+NODES, LEAVES, METRIC, RANDOM = range(4)
 #: Entries of ``sizes``: free slots, retired slots, rows so far, bytes of all leaves at most.
 FREE, RETIRED, ROWS, MEMORY = range(4)
 
@@ -109,7 +104,6 @@ class Pool(NamedTuple):
     factors    (slots, TRIANGLE) L by columns, its diagonal inverted
     Z          (slots, LEAF_ROWS, 2 K) L^-1 (y, y - g)
     counts     (slots,) rows in the slot
-    odds       (slots,) logarithm of the weight of the residual fit over that of the other fit
     free       (slots,) stack of free slots
     protected  (slots,) slots that the last snapshot knows
     retired    (slots,) protected slots that are no longer used
@@ -120,7 +114,6 @@ class Pool(NamedTuple):
     factors: Single
     Z: Array
     counts: Whole
-    odds: Array
     free: Whole
     protected: Flags
     retired: Whole
@@ -132,7 +125,7 @@ class Trees(NamedTuple):
 
     nodes        (trees, nodes, 4) COLUMN, LEFT, RIGHT, SLOT
     cuts         (trees, nodes) cut of an inner node: values up to it go left
-    trees        (trees, 5) NODES, LEAVES, METRIC, RANDOM, MOST
+    trees        (trees, 4) NODES, LEAVES, METRIC, RANDOM
     losses       (trees,) discounted losses of the fit of the targets
     squares      (trees, 2 K) mean squares v of the errors of targets and residuals
     metrics      (metrics, D) factors of the columns
@@ -447,16 +440,13 @@ def most_leaves(memory: int, columns: int, outputs: int, trees: int) -> int:
 
 @compiled
 def make_room(tree: int, outputs: int, pool: Pool, trees: Trees) -> bool:
-    """Drop long trees until one more leaf fits; return whether the given tree may grow."""
-    most = trees.trees[tree, MOST]
-    if most and trees.trees[tree, LEAVES] >= most:
-        return False
+    """Drop trees until one more leaf fits; return whether the given tree may grow."""
     limit = most_leaves(pool.sizes[MEMORY], pool.rows.shape[1], outputs, len(trees.trees))
     while True:
         worst, alive, leaves = len(trees.trees), 0, 0
         for other in range(len(trees.trees)):
             leaves += trees.trees[other, LEAVES]
-            if trees.trees[other, LEAVES] and not trees.trees[other, MOST]:
+            if trees.trees[other, LEAVES]:
                 alive += 1
                 if alive == 1 or trees.losses[other] > trees.losses[worst]:
                     worst = other
@@ -490,7 +480,6 @@ def split_leaf(
             chosen[i] = i >= n // 2
         new = new_slot(pool)
         take_again(slot, chosen, T, new, pool)
-        pool.odds[new] = pool.odds[slot]
         own[node, SLOT] = new
     else:
         first = trees.trees[tree, NODES]
@@ -499,7 +488,6 @@ def split_leaf(
                 chosen[i] = (rows[column, i] > cut) == (side == 1)
             new = new_slot(pool)
             take_again(slot, chosen, T, new, pool)
-            pool.odds[new] = pool.odds[slot]
             # what stands there may be of a call that was rolled back
             own[first + side, :SLOT] = -1
             own[first + side, SLOT] = new
@@ -547,7 +535,7 @@ def find_leaf(x: Single, nodes: NDArray[np.int32], cuts: Single) -> int:
 def predict_local_row(
     z: Array, g: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> None:
-    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (4, K)."""
+    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (2, K)."""
     outputs = g.size
     for m in range(len(trees.metrics)):
         for j in range(z.size):
@@ -565,20 +553,11 @@ def predict_local_row(
         row.nodes[tree], row.slots[tree] = node, slot
         solve_leaf(x, pool.rows[slot], pool.factors[slot], n, v)
         row.q[tree] = fit_leaf(v, pool.Z[slot], n, p)
-        window = trees.trees[tree, MOST] > 0
-        count += not window
-        # leaf = (1 - w) p_targets + w (g + p_residuals),  w = 1 / (1 + exp(-odds))
-        weight = 1.0 / (1.0 + np.exp(-pool.odds[slot]))
+        count += 1
         for o in range(outputs):
-            residual = g[o] + p[outputs + o]
-            leaf = p[o] + weight * (residual - p[o])
-            if window:
-                out[WINDOW_LEAF, o] = leaf
-            else:
-                out[LONG_FIT, o] += p[o]
-                out[LONG_RESIDUAL, o] += residual
-                out[LONG_LEAF, o] += leaf
-    for k in range(LONG_FIT, LONG_LEAF + 1):
+            out[FIT, o] += p[o]
+            out[RESIDUAL, o] += g[o] + p[outputs + o]
+    for k in range(len(out)):
         for o in range(outputs):
             out[k, o] /= count
 
@@ -606,17 +585,14 @@ def learn_local_row(
         if trees.trees[tree, LEAVES] == 0:
             continue
         slot, p = np.int64(trees.nodes[tree, row.nodes[tree], SLOT]), row.p[tree]
-        # losses (p - y)^2 / D^2 of the two fits, D the range; means over live outputs
-        held, loss, residual_loss = not signed, 0.0, 0.0
+        # loss (p - y)^2 / D^2 of the fit of the targets, D the range; mean over live outputs
+        held, loss = not signed, 0.0
         for o in range(outputs):
             width = trees.limits[1, o] - trees.limits[0, o]
             if not live[o] or width == 0.0:
                 continue
             loss += ((p[o] - y[o]) / width) ** 2 / count
-            residual_loss += ((g[o] + p[outputs + o] - y[o]) / width) ** 2 / count
             held = held or abs(p[o] - y[o]) > TUBE
-        # odds <- odds + (loss of the targets' fit - loss of the residuals' fit) / 2
-        pool.odds[slot] += 0.5 * (loss - residual_loss)
         trees.losses[tree] = KEPT * trees.losses[tree] + loss
         if held:
             x = row.x[trees.trees[tree, METRIC]]
@@ -638,7 +614,7 @@ def learn_local_rows(
 ) -> int:  # fmt: skip
     """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
 
-    The experts' predictions go to ``out`` (n, 4, K). Where ``later`` (n, D) has rows, those are
+    The experts' predictions go to ``out`` (n, 2, K). Where ``later`` (n, D) has rows, those are
     predicted, given later_G. Return the number of rows learned: fewer than n if the last of them,
     which ``row`` then has, has filled a leaf.
     """
@@ -665,7 +641,7 @@ def needs_memory(pool: Pool, trees: Trees) -> bool:
 def predict_local_rows(
     Z: Array, G: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> None:
-    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 4, K)."""
+    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 2, K)."""
     for t in range(len(Z)):
         predict_local_row(Z[t], G[t], pool, trees, row, out[t])
 
@@ -692,7 +668,6 @@ def new_pool(slots: int, columns: int, outputs: int) -> Pool:
         np.empty((slots, TRIANGLE), dtype=np.float32),
         np.empty((slots, LEAF_ROWS, 2 * outputs)),
         np.zeros(slots, dtype=np.int64),
-        np.zeros(slots),
         np.arange(slots)[::-1].copy(),
         np.zeros(slots, dtype=np.bool_),
         np.zeros(slots, dtype=np.int64),
@@ -702,7 +677,7 @@ def new_pool(slots: int, columns: int, outputs: int) -> Pool:
 
 def leaf_arrays(pool: Pool) -> tuple[NDArray[Any], ...]:
     """Return the arrays with the contents of the slots."""
-    return pool.rows, pool.factors, pool.Z, pool.counts, pool.odds
+    return pool.rows, pool.factors, pool.Z, pool.counts
 
 
 def small_arrays(trees: Trees) -> tuple[Array, ...]:

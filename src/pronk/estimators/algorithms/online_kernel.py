@@ -35,7 +35,7 @@ After an alarm of rising errors a second such learner starts beside the first, w
 replaces it if it is better (`pronk.aggregate.recovery`, `changes_`).
 
 Cost per row after row 8192: O(3 j^2 + j d), j <= 2/3 budget: three experts on j points and one
-discounted one on a hundred; O(7 s^2 + 7 s d), s <= 128, for the leaves of seven trees; and
+discounted one on a hundred; O(6 s^2 + 6 s d), s <= 128, for the leaves of six trees; and
 O(100 d) for the boosted trees.
 Memory is the same, plus the first 2048 rows until row 2048, plus the last 20,992 rows in single
 precision, plus up to ``memory_limit`` bytes of leaves, which are used as the stream grows; then the
