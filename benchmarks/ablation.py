@@ -197,11 +197,6 @@ def mild_metric(metrics: Array, Z: Array) -> Array:
     return metrics[[0, 0]]
 
 
-def one_fit(odds: float, forest: local.Forest) -> None:
-    """Let all leaves predict one of their fits: a split copies the odds of its leaf."""
-    forest._pool.odds[:] = odds
-
-
 def no_leaf_clipping(forest: local.Forest) -> None:
     """Errors are clipped where their mean square is positive; it stays NaN."""
     forest._trees.squares[:] = np.nan
@@ -392,14 +387,9 @@ MECHANISMS: dict[str, Mechanism] = {
         "Histogram trees fitted to the last rows while the stream goes on.",
         partial(local_with, without("boosted trees")),
     ),
-    "window tree": Mechanism(
-        "window tree",
-        "A tree of at most 32 leaves that keeps the newest rows.",
-        partial(local_with, without("window leaf")),
-    ),
     "random splits": Mechanism(
         "random splits",
-        "In some of the long trees splits are chosen at random; off, one tree per metric without "
+        "In two trees of three splits are chosen at random; off, one tree per metric without "
         "random splits remains.",
         partial(local_with, small=True),
     ),
@@ -411,31 +401,25 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "mild metric": Mechanism(
         "mild form of the metric",
-        "Half of the long trees use the fourth root of the weights; off, all use the weights "
+        "Half of the trees use the fourth root of the weights; off, all use the weights "
         "(and the two trees without random splits are equal).",
         partial(local_with, metric=learned_metric),
     ),
     "strict metric": Mechanism(
         "full form of the metric",
-        "The other half of the long trees and the window tree use the weights; off, all use "
-        "the fourth root (and two trees are equal).",
+        "The other half of the trees use the weights; off, all use the fourth root (and two trees "
+        "are equal).",
         partial(local_with, metric=mild_metric),
-    ),
-    "leaf": Mechanism(
-        "leaf weights",
-        "Each leaf averages its two fits by exponential weights of its own; off, leaves predict "
-        "the fit of the residuals.",
-        partial(local_with, without("local leaf"), partial(one_fit, np.inf)),
     ),
     "fit": Mechanism(
         "fits of the targets",
-        "Leaves fit the targets, as expert and in the average of the leaf.",
-        partial(local_with, without("local fit", "local leaf"), partial(one_fit, np.inf)),
+        "Leaves fit the targets.",
+        partial(local_with, without("local fit")),
     ),
     "residual": Mechanism(
         "fits of the residuals",
-        "Leaves fit what the other experts leave, y - g, as expert and in the average of the leaf.",
-        partial(local_with, without("local residuals", "local leaf"), partial(one_fit, -np.inf)),
+        "Leaves fit what the other experts leave, y - g.",
+        partial(local_with, without("local residuals")),
     ),
     "leaf clipping": Mechanism(
         "outlier clipping in leaves",
@@ -450,15 +434,6 @@ MECHANISMS: dict[str, Mechanism] = {
         kinds=(True,),
     ),
 }
-#: Several mechanisms switched off at once.
-TOGETHER: dict[str, Mechanism] = {
-    "leaf + window tree": Mechanism(
-        "leaf weights and the window tree",
-        "The local experts are two means of the long trees, of the fits of targets and residuals.",
-        partial(local_with, without("local leaf", "window leaf")),
-    ),
-}
-EVERY = {**MECHANISMS, **TOGETHER}
 #: Mechanisms that are worth little on the sets above, and sets on which nothing was chosen.
 DOUBTFUL = (
     "past",
@@ -466,8 +441,6 @@ DOUBTFUL = (
     "window 100",
     "smooth",
     "windowed stacks",
-    "window tree",
-    "leaf",
 )
 UNSEEN = ("susy_30k", "airlines", "outdoor", "powersupply", "nab_nyc_taxi", "pjme_load")
 OUTLIERS = ("target clipping", "scale outliers", "leaf clipping")
@@ -558,14 +531,14 @@ def run_set(name: str, length: int, wanted: list[str], mark: str, glitches: bool
         return run is None or (run["rows"] < rows and not run.get("whole"))
 
     def fits(mechanism: str) -> bool:
-        return mechanism == FULL or labels in EVERY[mechanism].kinds
+        return mechanism == FULL or labels in MECHANISMS[mechanism].kinds
 
     for mechanism in filter(missing, filter(fits, wanted)):
         full = pass_of(name, length, glitches)
         lost, spent, good = full.losses, full.seconds, full.good
         if mechanism != FULL:
             start = time.process_time()
-            with EVERY[mechanism].off():
+            with MECHANISMS[mechanism].off():
                 lost = passed(full.data)
             spent = time.process_time() - start
         run = result(lost[good], full.losses[good], len(lost), spent)
@@ -583,7 +556,7 @@ Ratio = tuple[float, float]
 
 def ratio_of(runs: Runs, mark: str, length: str, name: str, mechanism: str) -> Ratio | None:
     """Return error without over error with the mechanism on a set; None where a run is missing."""
-    if streams.has_labels(name) not in EVERY[mechanism].kinds:
+    if streams.has_labels(name) not in MECHANISMS[mechanism].kinds:
         return 1.0, 0.0
     off, on = (runs.get(f"{name}/{m}/{mark}") for m in (mechanism, FULL))
     if off is None or on is None:
@@ -605,7 +578,7 @@ def ratio_table(runs: Runs, mark: str, length: str, names: list[str], listed: An
         mean = np.exp(np.log(values).mean())
         spread = mean * np.sqrt(((errors / values) ** 2).sum()) / len(names)
         cells = [f"{value:.3f} ± {error:.3f}" for value, error in [(mean, spread), *found]]
-        rows.append([EVERY[mechanism].title, *cells])
+        rows.append([MECHANISMS[mechanism].title, *cells])
     heads = [name.removesuffix(" with outliers") for name in names]
     return table(["switched off", "mean", *heads], rows, 1)
 
@@ -651,14 +624,6 @@ other rows.
 
 {outliers}
 
-## Several at once
-
-The first table is on the first 5,000 rows, the second on long streams.
-
-{together}
-
-{together long}
-
 ## Other sets
 
 Mechanisms that are worth little above, on the first 5,000 rows (outdoor: 4,000) of sets on which no
@@ -677,10 +642,8 @@ def write(runs: Runs, mark: str) -> None:
         "{short}": ratio_table(runs, mark, "short", names, MECHANISMS),
         "{long}": ratio_table(runs, mark, "error", names, MECHANISMS),
         "{outliers}": ratio_table(runs, mark, "short", spoilt, OUTLIERS),
-        "{together}": ratio_table(runs, mark, "short", names, TOGETHER),
-        "{together long}": ratio_table(runs, mark, "error", names, TOGETHER),
         "{unseen}": ratio_table(runs, mark, "short", list(UNSEEN), DOUBTFUL),
-        "{mechanisms}": table(["mechanism", ""], [[m.title, m.text] for m in EVERY.values()]),
+        "{mechanisms}": table(["mechanism", ""], [[m.title, m.text] for m in MECHANISMS.values()]),
     }
     parts: list[Part] = []
     for text in TEMPLATE.split("\n\n"):
@@ -694,11 +657,11 @@ def main() -> None:
     parser.add_argument("--long", action="store_true", help="long streams")
     parser.add_argument("--unseen", action="store_true", help="sets on which nothing was chosen")
     parser.add_argument("--sets", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--only", nargs="+", choices=(FULL, *EVERY), metavar="MECHANISM")
+    parser.add_argument("--only", nargs="+", choices=(FULL, *MECHANISMS), metavar="MECHANISM")
     options = parser.parse_args()
-    wanted = options.only or [FULL, *EVERY]
+    wanted = options.only or [FULL, *MECHANISMS]
     robust = [m for m in wanted if m in (FULL, *OUTLIERS)]
-    long = [m for m in wanted if m == FULL or EVERY[m].long]
+    long = [m for m in wanted if m == FULL or MECHANISMS[m].long]
     with threadpool_limits(1):
         mark = measures.mark()
         if options.short:

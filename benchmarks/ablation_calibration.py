@@ -68,9 +68,8 @@ QUANTILES = {
 }
 PROBABILITIES = {
     "rates": lambda: without(probabilities.RATES),
-    "last label": lambda: without(probabilities.LAST),
     "logistic learners": lambda: without(probabilities.LOGISTIC, probabilities.LOGISTIC + 1),
-    "all but the margins": lambda: without(1, 2, 3, 4),
+    "all but the margins": lambda: without(1, 2, 3),
     "slopes of the margins": partial(compiled_again, probabilities, newton_step=no_step),
 }
 

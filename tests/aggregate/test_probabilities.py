@@ -71,8 +71,8 @@ def test_the_log_loss_is_near_that_of_the_best_candidate():
     for t in rows:
         state = found._state
         row = probabilities.new_row(state)
-        probabilities.predict_row(X[t], P[t], state.last, state, row)
-        own.append(row.candidates[:, :3].copy() if row.live.all() or t > 20 else np.ones((5, 3)))
+        probabilities.predict_row(X[t], P[t], state, row)
+        own.append(row.candidates[:, :3].copy() if row.live.all() or t > 20 else np.ones((4, 3)))
         own[-1] = np.append(own[-1], [(1 + row.final[1:]) / 2], axis=0)
         found.learn(X[t : t + 1], P[t : t + 1], Y[t : t + 1])
     losses = -np.log(np.array(own)[rows, :, labels])[20:].sum(axis=0)
@@ -83,11 +83,11 @@ def test_the_log_loss_is_near_that_of_the_best_candidate():
 
 def test_wide_rows_have_no_logistic_learners():
     held = probabilities.MOST_COEFFICIENTS
-    assert set(Probabilities(2, held // 2).weights) == {"margins", "rates", "last label"}
+    assert set(Probabilities(2, held // 2).weights) == {"margins", "rates"}
     found = Probabilities(2, held // 4)
-    assert len(found.weights) == 5
+    assert len(found.weights) == 4
     found.remap(np.array([[1.0, 0.0, 0.0, -1.0, -1.0], [0.0, -1.0, 1.0, 0.0, 0.0]]))
-    assert sum(found.weights.values()) == pytest.approx(1.0) and len(found.weights) == 3
+    assert sum(found.weights.values()) == pytest.approx(1.0) and len(found.weights) == 2
 
 
 def auc(y, scores):

@@ -2,7 +2,6 @@
 
 import copy
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -145,21 +144,19 @@ def test_with_a_constant_lateness_experts_are_those_of_a_delay(labels, rows):
     close(waiting.mixture.weights, delayed.mixture.weights, 1e-6)
 
 
-def test_probabilities_read_the_last_label_that_was_known():
+def test_probabilities_of_late_labels_are_those_of_rows_that_are_learned_later():
     rng = np.random.default_rng(4)
     X, P = rng.normal(size=(200, 2)), np.tanh(rng.normal(size=(200, 1)))
     Y = np.sign(np.cumsum(rng.normal(size=(200, 1)), axis=0))
-    delayed, waiting, read = Probabilities(1, 2, 7), Probabilities(1, 2), []
+    delayed, waiting = Probabilities(1, 2, 7), Probabilities(1, 2)
     expected = delayed.learn(X, P, Y)
     for t in range(200):
         close(waiting.predict(X[t : t + 1], P[t : t + 1])[0], expected[t])
-        read.append(waiting.last.copy())
         if t >= 7:
             old = slice(t - 7, t - 6)
-            arrived = SimpleNamespace(known=np.ones(1, dtype=bool), last=read[t - 7][None, :])
-            waiting.learn(X[old], P[old], Y[old], arrived=arrived)
+            waiting.learn(X[old], P[old], Y[old])
     close(waiting._log_w, delayed._log_w)
-    close(waiting._sums, delayed._sums)
+    close(waiting._counter, delayed._counter)
 
 
 def test_a_mixture_that_held_rows_back_releases_them():
@@ -424,7 +421,7 @@ def test_many_classes_leave_no_long_records():
     pending.model.partial_fit(X[:200], y[:200])
     pending.predict(X[200:], list(range(200, 300)))
     lines = [line for _, line in pending._rows.values()]
-    assert all(len(line[1]) <= 3 * 121 + MOST_NUMBERS for line in lines)
+    assert all(len(line[1]) <= 2 * 121 + MOST_NUMBERS for line in lines)
     assert pending.learn(list(range(200, 300)), y[200:]) == 100
 
 
@@ -463,6 +460,6 @@ def test_intervals_hold_at_the_lateness_of_the_labels():
 )  # fmt: skip
 def test_headers_from_a_file_are_checked(damaged):
     header = Header(2, True, (Reader(0, 1, 5, (0, 3), 7),))
-    assert Header.from_list(header.to_list()) == header and header.width == 13
+    assert Header.from_list(header.to_list()) == header and header.width == 11
     with pytest.raises(StateError):
         Header.from_list(damaged)

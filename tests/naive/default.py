@@ -305,9 +305,9 @@ class ClassProbabilities:
     """
 
     def __init__(self, X, M, labels, classes, delay=0, alphas=(1.0, 30.0)):
-        self.X, self.M, self.labels, self.lag, self.alphas = X, M, labels, 1 + delay, alphas
+        self.X, self.M, self.labels, self.alphas = X, M, labels, alphas
         self.classes, self.known, self.delay = range(classes), 0, delay
-        self.prior = np.full(3 + len(alphas), 0.05)
+        self.prior = np.full(2 + len(alphas), 0.05)
         self.prior[0] = 1 - self.prior[1:].sum()
         self.w, self.theta, self.H = self.prior.copy(), np.array([1.0, 0.0]), np.eye(2)
         d = X.shape[1]
@@ -319,7 +319,7 @@ class ClassProbabilities:
         """Return 2 P - 1 of each row (n, classes) when it is predicted."""
         out = []
         for t in range(len(self.X)):
-            out.append(self.predict(t, self.known - 1))
+            out.append(self.predict(t))
             if t >= self.delay:
                 self.learn(t - self.delay)
         return np.array(out)
@@ -344,27 +344,21 @@ class ClassProbabilities:
         f, q = read @ self.v[k, a], (read**2 / self.A[k, a]).sum()
         return brentq(lambda p: p + q * np.tanh(p / 2) - f, -abs(f), abs(f))
 
-    def candidates(self, t, last):
-        """Return Q (candidates, classes seen); ``last`` is the row of the last label."""
+    def candidates(self, t):
+        """Return Q (candidates, classes seen)."""
         seen, read, m = self.seen, self.read(t), self.M[t, self.seen]
         rates = self.counts[seen] + 0.5
         Q = [softmax(self.theta @ [np.log((1 + 0.99 * m) / 2), m]), rates / rates.sum()]
-        pairs = np.arange(self.lag, max(self.lag, self.known))
-        same = self.labels[pairs] == self.labels[pairs - self.lag]
-        stay = (same.sum() + 0.5) / (len(pairs) + 1)
-        repeated = np.array(seen) == (self.labels[last] if last >= 0 else -1)
-        others = Q[1] * ~repeated / (Q[1] * ~repeated).sum()
-        Q.append(np.where(repeated, stay, (1 - stay) * others) if repeated.any() else Q[1])
         for a in self.alphas:
             shares = np.array([1 / (1 + np.exp(-self.margin(k, a, read[k]))) for k in seen])
             Q.append(shares / shares.sum())
         return np.array(Q)
 
-    def predict(self, t, last):
+    def predict(self, t):
         seen, n = self.seen, self.known
         out = np.where(np.isin(self.classes, seen), 1, -1) * n / (n + 1)
         if len(seen) > 1:
-            Q = self.candidates(t, last)
+            Q = self.candidates(t)
             P = self.w @ Q
             if self.w[0] >= 0.05 and P.argmax() != Q[0].argmax():
                 P = Q[0]
@@ -374,7 +368,7 @@ class ClassProbabilities:
     def learn(self, t):
         y, seen = self.labels[t], self.seen
         if len(seen) > 1 and y in seen:
-            w = self.w * self.candidates(t, t - self.lag)[:, seen.index(y)]
+            w = self.w * self.candidates(t)[:, seen.index(y)]
             self.w = (1 - 1 / (t + 2)) * w / w.sum() + self.prior / (t + 2)
         known, read = sorted({*seen, y}), self.read(t)
         if len(known) > 1:

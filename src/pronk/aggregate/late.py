@@ -22,7 +22,7 @@ by the new ones, in the same order: as if these had been there from the start.
 wait outside, and be learned when its label arrives, after any other rows. The same rule then needs
 a record of what was read and predicted (`DefaultLearner.read`): one line of numbers per row,
 
-    final                  prediction, its error scale, the last label known
+    final                  prediction, its error scale
     of each inner learner  lagged targets; predictions of the experts, the average, the stacks and
                            the lagged errors of both mixtures; the error scale
 
@@ -144,8 +144,8 @@ class Reader(NamedTuple):
 class Header(NamedTuple):
     """What the numbers of a record are: the outputs, whether with error scales, and the readers.
 
-    The first 3 * outputs numbers are the final prediction, its error scale (1 before there are
-    experts: not ``scaled``) and the last label known; those of each reader follow.
+    The first 2 * outputs numbers are the final prediction and its error scale (1 before there are
+    experts: not ``scaled``); those of each reader follow.
     """
 
     outputs: int
@@ -155,7 +155,7 @@ class Header(NamedTuple):
     @property
     def width(self) -> int:
         """Numbers per row."""
-        return 3 * self.outputs + sum(reader.width for reader in self.readers)
+        return 2 * self.outputs + sum(reader.width for reader in self.readers)
 
     def to_list(self) -> list[Any]:
         """Return lists of whole numbers, for a file."""
@@ -203,33 +203,31 @@ class Arrived:
 
     known          (n,) whether a row has a record
     P, scales      (n, outputs) final predictions and their error scales
-    last           (n, outputs) the last label that was known
     """
 
     def __init__(self, rows: int, outputs: int, groups: Sequence[RecordedRows]) -> None:
         self._rows, self._groups = rows, groups
         self.known, self.scaled = np.zeros((2, rows), dtype=np.bool_)
-        self.P, self.scales, self.last = np.zeros((3, rows, outputs))
+        self.P, self.scales = np.zeros((2, rows, outputs))
         for own, (header, values), matrix in groups:
             if (header.outputs if matrix is None else matrix.shape[1]) != outputs:
                 continue
-            parts = values[:, : 3 * header.outputs].reshape(len(own), 3, header.outputs)
+            parts = values[:, : 2 * header.outputs].reshape(len(own), 2, header.outputs)
             mapped = parts if matrix is None else recombined(parts, matrix)
-            self.P[own], self.last[own] = mapped[:, 0], mapped[:, 2]
-            self.scales[own] = np.abs(mapped[:, 1])
+            self.P[own], self.scales[own] = mapped[:, 0], np.abs(mapped[:, 1])
             self.known[own], self.scaled[own] = (self.scales[own] > 0.0).all(axis=1), header.scaled
 
     def leave_out(self, signed: bool) -> None:
         """Read rows now whose record, which comes from outside, no learner can have made."""
         most = 1.0 + 1e-6 if signed else LARGEST_TARGET  # with some rounding
         good = (np.abs(self.P) <= most) & (self.scales <= LARGEST_TARGET)
-        self.known &= (good & (np.abs(self.last) <= 1.0)).all(axis=1)
+        self.known &= good.all(axis=1)
 
     def of(self, started: int) -> ReadRows:
         """Return what an inner learner has left, which started at a row."""
         found = []
         for own, (header, values), matrix in self._groups:
-            first = 3 * header.outputs
+            first = 2 * header.outputs
             for reader in header.readers:
                 if reader.started == started:
                     part = values[:, first : first + reader.width]

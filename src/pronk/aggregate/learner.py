@@ -17,8 +17,8 @@ their prediction. The default learner combines eight ideas, one or two files eac
 6. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
    or logistic regression on their predictions, and exponential weights over both.
 7. **Calibration** (`calibration`, `probabilities`). The scale of the next error, prediction
-   intervals; class probabilities, which mix the margins with rates, the last label and logistic
-   learners under log loss.
+   intervals; class probabilities, which mix the margins with rates and logistic learners under log
+   loss.
 8. **Recovery** (`recovery`, `trial`, `returning`). A challenger that starts where the stream has
    changed, and replaced learners that return with their concept.
 

@@ -2,24 +2,22 @@
 
 The experts and their mixture minimise squared loss on -1 and 1, which says little about a class of
 a few rows per thousand. So the last step of a learner of labels turns the final margins m into
-probabilities by exponential weights under log loss over five candidates Q_j,
+probabilities by exponential weights under log loss over four candidates Q_j,
 
     P_k = sum_j w_j Q_jk,     w_j <- w_j Q_jy     (Bayes' rule)
 
     margins    the final margins with two slopes, `calibration.Temperature`
     rates      how often each class has occurred, (n_k + 1/2) / sum_l (n_l + 1/2)
-    last       the last label l with the rate s at which labels have been repeated, the other
-               classes by their rates:   Q_l = s,  Q_k = (1 - s) rate_k / (1 - rate_l)
     logistic   two linear logistic learners, a weak and a strong regulariser; one class against the
                rest, normalised over the classes
 
-so the log loss exceeds that of candidate j by at most -log(prior_j), with prior 0.8 for the margins
-and 0.05 for each other one. After row t the weights are mixed with the prior by 1 / (t + 1): the
-bound then holds, with some log t more, also for a sequence of candidates (fixed share). The
-prediction that the learner returns is 2 P - 1, so the most probable class is the predicted one.
-While the margins have a weight of 0.05 or more the predicted class is theirs: on a row whose P has
-another most probable class, P is Q of the margins. So other candidates change labels only where
-they are clearly better.
+so the log loss exceeds that of candidate j by at most -log(prior_j), with prior 0.85 for the
+margins and 0.05 for each other one. After row t the weights are mixed with the prior by
+1 / (t + 1): the bound then holds, with some log t more, also for a sequence of candidates (fixed
+share). The prediction that the learner returns is 2 P - 1, so the most probable class is the
+predicted one. While the margins have a weight of 0.05 or more the predicted class is theirs: on a
+row whose P has another most probable class, P is Q of the margins. So other candidates change
+labels only where they are clearly better.
 
 **Logistic learners** are AIOLI (`newton.engine.AIOLI`) with the diagonal of A in place of A, which
 costs a few operations per column: with x the scaled columns and a last entry r = log odds of the
@@ -50,7 +48,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import NEGATIVE, POSITIVE, note_labels
 from pronk.aggregate.calibration import SUREST, Temperature, newton_step
-from pronk.aggregate.late import Arrived, Ring
+from pronk.aggregate.late import Ring
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined, signed_columns
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
@@ -59,7 +57,7 @@ from pronk.newton.recurrence import anticipated_margin
 Array = NDArray[np.float64]
 
 #: Places of the candidates; the logistic learners follow from LOGISTIC on.
-MARGINS, RATES, LAST, LOGISTIC = range(4)
+MARGINS, RATES, LOGISTIC = range(3)
 #: Regularisers of the logistic learners, and BR.
 ALPHAS, RADIUS = np.array([1.0, 30.0]), 2.0
 #: Prior weight of each candidate but the margins.
@@ -72,27 +70,23 @@ SCALE_WINDOW, FARTHEST = 1e4, 4.0
 MOST_COEFFICIENTS = 2**18
 #: Rows of ``scales`` (4, columns): mean, variance in squared ranges, least and largest value.
 MEAN, VARIANCE, LOW, HIGH = range(4)
-#: Entries of ``sums``: rows, rows after the first and those that repeat the label.
-ROWS, PAIRS, REPEATED = range(3)
 
 
 class State(NamedTuple):
-    """Arrays that rows change; E logistic learners, J = 3 + E candidates, D = columns + 1.
+    """Arrays that rows change; E logistic learners, J = 2 + E candidates, D = columns + 1.
 
-    sums         (3,) ROWS, PAIRS, REPEATED
+    counter      (1,) rows so far
     seen_labels  (2, outputs) NEGATIVE and POSITIVE (`baselines`)
     counts       (outputs,) rows with label 1
-    last         (outputs,) the last label that arrived; 0 before the first
     log_w, prior (J,) logarithms of the weights, and the prior weights
     slopes, H    (2,), (2, 2) of the temperature
     scales       (4, columns) MEAN, VARIANCE, LOW, HIGH
     A, v         (E, outputs, D)
     """
 
-    sums: Array
+    counter: Array
     seen_labels: Array
     counts: Array
-    last: Array
     log_w: Array
     prior: Array
     slopes: Array
@@ -121,9 +115,9 @@ class Row(NamedTuple):
     final: Array
 
 
-#: Parts of the rows that wait: columns, margins, labels, and the last label when they were read.
+#: Parts of the rows that wait: columns, margins and labels.
 PARTS: dict[str, tuple[str | int, ...]] = {
-    "X": ("columns",), "P": ("outputs",), "Y": ("outputs",), "last": ("outputs",),
+    "X": ("columns",), "P": ("outputs",), "Y": ("outputs",),
 }  # fmt: skip
 
 
@@ -254,29 +248,9 @@ def margin_shares(M: Array, slopes: Array, out: Array) -> None:
 
 
 @compiled(fastmath={"contract"})
-def last_shares(last: Array, repeated: float, pairs: float, rates: Array, out: Array) -> None:
-    """Write Q of the last label to ``out`` (classes,).
-
-    ``last`` (classes,) is 1 for the last label, ``rates`` (classes,) are those of all classes.
-    """
-    # s = (repeated + 1/2) / (pairs + 1);  Q_l = s,  Q_k = (1 - s) rate_k / (1 - rate_l)
-    stay, others, known = (repeated + 0.5) / (pairs + 1.0), 0.0, False
-    for k in range(last.size):
-        known = known or last[k] > 0.0
-        others += 0.0 if last[k] > 0.0 else rates[k]
-    for k in range(last.size):
-        out[k] = rates[k]
-        if known:  # the last label is one of the classes
-            out[k] = stay if last[k] > 0.0 else (1.0 - stay) * rates[k] / others
-
-
-@compiled(fastmath={"contract"})
-def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -> None:
-    """Predict from columns z (columns,) and margins (outputs,) into ``row``.
-
-    ``last`` (outputs,) is the last label that is known.
-    """
-    outputs, rows = margins.size, state.sums[ROWS]
+def predict_row(z: Array, margins: Array, state: State, row: Row) -> None:
+    """Predict from columns z (columns,) and margins (outputs,) into ``row``."""
+    outputs, rows = margins.size, state.counter[0]
     scale_row(z, state.scales, row.x)
     for o in range(outputs):
         # a class that has not occurred, or alone:  2 P - 1 = -t / (t + 1), or t / (t + 1)
@@ -291,8 +265,6 @@ def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -
     margin_shares(own[:classes], state.slopes, Q[MARGINS, :classes])
     # rates, and logistic learners: 1 / (1 + exp(-f)), normalised
     for j in range(RATES, state.log_w.size):
-        if j == LAST:
-            continue
         values = row.rates
         if j >= LOGISTIC:
             values = row.roots[j - LOGISTIC]
@@ -307,11 +279,6 @@ def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -
             sums += Q[j, k]
         for k in range(classes):
             Q[j, k] /= sums
-    fill_classes(row.live, last, own)
-    last_shares(
-        own[:classes], state.sums[REPEATED], state.sums[PAIRS], Q[RATES, :classes],
-        Q[LAST, :classes],
-    )  # fmt: skip
     mix_candidates(Q[:, :classes], state.log_w, own[:classes])
     place, single = 0, row.live.sum() == 1
     for o in range(outputs):
@@ -360,16 +327,16 @@ def learn_weights(y: Array, state: State, row: Row) -> None:
     for j in range(state.log_w.size):
         total += np.exp(state.log_w[j] - largest)
     # w <- (1 - rate) w / sum w + rate prior
-    rate = 1.0 / (state.sums[ROWS] + 2.0)
+    rate = 1.0 / (state.counter[0] + 2.0)
     for j in range(state.log_w.size):
         share = np.exp(state.log_w[j] - largest) / total
         state.log_w[j] = np.log((1.0 - rate) * share + rate * state.prior[j])
 
 
 @compiled(fastmath={"contract"})
-def learn_row(z: Array, margins: Array, y: Array, last: Array, state: State, row: Row) -> None:
+def learn_row(z: Array, margins: Array, y: Array, state: State, row: Row) -> None:
     """Learn labels y (outputs,), +-1, of a row that `predict_row` has filled."""
-    outputs, rows = y.size, state.sums[ROWS]
+    outputs, rows = y.size, state.counter[0]
     learn_weights(y, state, row)
     before = row.live.copy()
     note_labels(y, state.seen_labels)
@@ -387,53 +354,39 @@ def learn_row(z: Array, margins: Array, y: Array, last: Array, state: State, row
                 r, A, v = row.rates[o], state.A[e, o], state.v[e, o]
                 p = row.roots[e, o] if before[o] else logistic_margin(row.x, r, A, v)
                 learn_logistic(row.x, r, p, y[o], A, v)
-    # rates, and how often the last label was repeated
-    if last[0] != 0.0:  # a label was known
-        same = True
-        for o in range(outputs):
-            same = same and last[o] == y[o]
-        state.sums[PAIRS] += 1.0
-        state.sums[REPEATED] += 1.0 if same else 0.0
     for o in range(outputs):
         state.counts[o] += 1.0 if y[o] > 0.0 else 0.0
-        state.last[o] = y[o]
     learn_scales(z, rows, state.scales)
-    state.sums[ROWS] += 1.0
+    state.counter[0] += 1.0
 
 
 @compiled(unroll=False)
 def learn_rows(
-    X: Array, P: Array, Y: Array, last: Array, known: NDArray[np.bool_], delay: int, state: State,
-    row: Row, out: Array,
-) -> None:  # fmt: skip
+    X: Array, P: Array, Y: Array, delay: int, state: State, row: Row, out: Array
+) -> None:
     """Predict the last n rows of X (rows, columns); learn each row when its labels arrive.
 
     P are margins, Y labels, all (rows, outputs); rows before the last n wait. The labels of a row
-    arrive after the prediction of the one ``delay`` rows later. ``last`` (rows, outputs) has the
-    last label that was known when a row was predicted: it is set for new rows, unless ``known``
-    (n,). Predictions go to ``out`` (n, outputs).
+    arrive after the prediction of the one ``delay`` rows later. Predictions go to ``out``
+    (n, outputs).
     """
     waiting = len(X) - len(out)
     for t in range(waiting, len(X)):
-        new = t - waiting
-        for o in range(state.last.size):
-            if not known[new]:
-                last[t, o] = state.last[o]
-        predict_row(X[t], P[t], last[t], state, row)
+        predict_row(X[t], P[t], state, row)
         for o in range(row.final.size):
-            out[new, o] = row.final[o]
+            out[t - waiting, o] = row.final[o]
         i = t - delay
         if i >= 0:
             if delay:
-                predict_row(X[i], P[i], last[i], state, row)
-            learn_row(X[i], P[i], Y[i], last[i], state, row)
+                predict_row(X[i], P[i], state, row)
+            learn_row(X[i], P[i], Y[i], state, row)
 
 
 @compiled
 def predict_rows(X: Array, P: Array, state: State, row: Row, out: Array) -> None:
     """Predict rows X (n, columns), margins P (n, outputs), that may come next."""
     for t in range(len(X)):
-        predict_row(X[t], P[t], state.last, state, row)
+        predict_row(X[t], P[t], state, row)
         for o in range(row.final.size):
             out[t, o] = row.final[o]
 
@@ -443,10 +396,9 @@ class Probabilities(Stateful):
 
     def __init__(self, outputs: int, columns: int, delay: int = 0) -> None:
         self.delay = delay
-        self._sums = np.zeros(3)
+        self._counter = np.zeros(1)
         self._counts = np.zeros(outputs)
         self._ring = Ring(PARTS, {"columns": columns, "outputs": outputs})
-        self._last = np.zeros(outputs)
         self._scales = np.zeros((4, columns))
         self.temperature = Temperature(outputs)
         learners = len(ALPHAS) if outputs * (columns + 1) <= MOST_COEFFICIENTS else 0
@@ -464,30 +416,20 @@ class Probabilities(Stateful):
     def _state(self) -> State:
         seen_labels, slopes, H = self.temperature.arrays
         return State(
-            self._sums, seen_labels, self._counts, self._last, self._log_w, prior(len(self._A)),
-            slopes, H, self._scales, self._A, self._v,
+            self._counter, seen_labels, self._counts, self._log_w, prior(len(self._A)), slopes, H,
+            self._scales, self._A, self._v,
         )  # fmt: skip
 
-    @property
-    def last(self) -> Array:
-        """The last label known, (outputs,); 0 before the first."""
-        return self._last
-
-    def learn(self, X: Array, P: Array, Y: Array, arrived: Arrived | None = None) -> Array:
+    def learn(self, X: Array, P: Array, Y: Array) -> Array:
         """Predict then learn rows X (n, columns), margins P, labels Y; return 2 P(1) - 1.
 
-        P, Y and the result are (n, outputs). Rows that have ``arrived`` read the last label that
-        was known when they were predicted.
+        P, Y and the result are (n, outputs).
         """
-        n, known = len(X), np.zeros(len(X), dtype=np.bool_)
-        parts = self._ring.extend(n)
-        for part, values in zip(parts, (X, P, Y), strict=False):
-            part[len(part) - n :] = values
-        if arrived is not None:
-            known, last = arrived.known, parts[-1]
-            last[len(last) - n :] = arrived.last
+        parts = self._ring.extend(len(X))
+        for part, values in zip(parts, (X, P, Y), strict=True):
+            part[len(part) - len(X) :] = values
         out, state = np.empty(P.shape), self._state
-        learn_rows(*parts, known, self.delay, state, new_row(state), out)
+        learn_rows(*parts, self.delay, state, new_row(state), out)
         self._ring.drop(max(0, self._ring.rows - self.delay))
         return out
 
@@ -503,8 +445,7 @@ class Probabilities(Stateful):
         sources, signs = signed_columns(matrix)
         outputs, columns = matrix.shape[1], self._scales.shape[1]
         counts = self._counts[sources]
-        self._counts = np.where(signs > 0.0, counts, self._sums[ROWS] - counts)
-        self._last = recombined(self._last[None], matrix)[0]
+        self._counts = np.where(signs > 0.0, counts, self._counter[0] - counts)
         X, *others = self._ring.parts
         self._ring.replace(X.copy(), *(recombined(part, matrix) for part in others))
         self.temperature.remap(matrix)
@@ -517,9 +458,8 @@ class Probabilities(Stateful):
         self._v[:, :, :-1] *= signs[:, None]  # the log odds of the rate change their sign too
 
     STATE = (
-        Numbers("sums", (3,), low=0.0),
+        Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
         Numbers("counts", ("outputs",), low=0.0),
-        Numbers("last", ("outputs",), low=-1.0, high=1.0),
         Part("ring", sizes={"rows": "late", "columns": "columns", "outputs": "outputs"}),
         Numbers("log_w", ("candidates",), high=1e-6),
         Numbers("scales", (4, "columns")),
@@ -536,8 +476,8 @@ class Probabilities(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["late"] <= self.delay, "ring has more rows than the delay")
-        _, P, *labels = self._ring.parts
-        bounded = (np.abs(P) <= 2.0).all() and all((np.abs(Y) <= 1.0).all() for Y in labels)
+        _, P, Y = self._ring.parts
+        bounded = (np.abs(P) <= 2.0).all() and (np.abs(Y) <= 1.0).all()
         require(bounded, "ring has margins or labels out of range")
         require(sizes["learners"] in (0, len(ALPHAS)), "A has another number of learners")
         require(sizes["candidates"] == LOGISTIC + sizes["learners"], "log_w has other candidates")
@@ -547,18 +487,15 @@ class Probabilities(Stateful):
         require((least <= self._A).all(), "A is smaller than its regulariser")
         require((self._scales[LOW] <= self._scales[HIGH]).all(), "scales are in the wrong order")
         require((self._scales[VARIANCE] >= 0.0).all(), "scales have a negative variance")
-        require((self._counts <= self._sums[ROWS]).all(), "counts are larger than all rows")
-        require(
-            self._sums[REPEATED] <= self._sums[PAIRS], "sums has more repeated labels than pairs"
-        )
+        require((self._counts <= self._counter[0]).all(), "counts are larger than all rows")
 
 
-NAMES = ("margins", "rates", "last label", *(f"logistic, alpha {a:g}" for a in ALPHAS))
+NAMES = ("margins", "rates", *(f"logistic, alpha {a:g}" for a in ALPHAS))
 
 
 @cache
 def prior(learners: int) -> Array:
-    """Return the prior weights (3 + learners,) of the candidates, which nobody changes."""
+    """Return the prior weights (2 + learners,) of the candidates, which nobody changes."""
     weights = np.full(LOGISTIC + learners, PRIOR)
     weights[MARGINS] = 1.0 - PRIOR * (len(weights) - 1)
     return weights

@@ -261,7 +261,7 @@ class DefaultLearner(Stateful):
             made, scales, targets, shown = self._ring.parts
             self.last_offsets = self.quantiles.learn(made, scales, targets, shown, len(X))
         else:
-            P = self.probabilities.learn(X, call.P, Y, arrived=arrived)
+            P = self.probabilities.learn(X, call.P, Y)
         known = max(0, self._ring.rows - self.delay)
         self._ring.drop(known)
         self._rows += known
@@ -548,13 +548,9 @@ class DefaultLearner(Stateful):
             readers.append(reader)
             parts.append(own)
             P, scales = self.trial.mixed(P, Q, scales, theirs)
-        last = np.zeros((len(X), self.outputs))
-        out = P
-        if self.probabilities is not None:
-            last[:] = self.probabilities.last
-            out = self.probabilities.predict(X, P)
+        out = P if self.probabilities is None else self.probabilities.predict(X, P)
         header = Header(self.outputs, scaled, tuple(one for one in readers if one is not None))
-        return out, Record(header, np.hstack([P, scales, last, *parts]))
+        return out, Record(header, np.hstack([P, scales, *parts]))
 
     def predict_quantiles(self, X: Array, levels: Array, ahead: bool | None = None) -> Array:
         """Return quantiles (n, outputs, q) at levels (q,); those of rows far ahead are symmetric.

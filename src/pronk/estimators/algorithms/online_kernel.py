@@ -20,9 +20,9 @@ correlated in time, their recurring part is corrected.
 Columns and targets are scaled by the first rows, without outliers, and targets are clipped to a
 range estimated from earlier rows. The worst experts are dropped at row 8192, the best gets up to
 ``budget`` points and the others half. Labels are learned as targets +-1. Their probabilities
-minimise log loss: those of the margins are mixed with the rates of the classes, the last label and
-two linear logistic learners (`pronk.aggregate.probabilities`), so that rare and repeated labels are
-not worse than by their rate, or by the last label.
+minimise log loss: those of the margins are mixed with the rates of the classes and two linear
+logistic learners (`pronk.aggregate.probabilities`), so that rare labels are not worse than by their
+rate.
 
 Those experts hardly improve once the dictionary is full. From row 128 on local experts
 (`pronk.aggregate.local`) learn for as long as the stream lasts: partition trees whose leaves are
@@ -563,8 +563,8 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
     def probability_weights_(self) -> dict[str, float]:
         """Weights of the estimates that the probabilities are mixed from, by name.
 
-        The margins of the experts, the rates of the classes, the last label, and logistic learners
-        by their regulariser (`pronk.aggregate.probabilities`).
+        The margins of the experts, the rates of the classes, and logistic learners by their
+        regulariser (`pronk.aggregate.probabilities`).
         """
         check_is_fitted(self)
         assert self._model.probabilities is not None
