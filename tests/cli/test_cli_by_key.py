@@ -151,7 +151,18 @@ def test_a_row_without_a_key_is_named(run, frame, tmp_path):
     gap.to_csv(tmp_path / "gap.csv", index=False)
     words = ["-t", "y", "--by", "sensor", "--drop", "colour"]
     told = run("run", tmp_path / "gap.csv", *words, code=2)
-    assert "--by: column 'sensor' is empty at row 17 (counting from 0)" in told
+    assert (
+        "gap.csv: the key 'sensor' is missing at row 17 (counting from 0); fill it in, or leave "
+        "such rows out with --skip-bad FILE"
+    ) in told
+    models, bad = tmp_path / "models", tmp_path / "bad.csv"
+    told = run("run", tmp_path / "gap.csv", *words, "--skip-bad", bad, "--save", models, "--json")
+    assert json.loads(told)["rows"] == ROWS - 1
+    assert pd.read_csv(bad)[["row", "reason"]].values.tolist() == [
+        [17, "the key 'sensor' is missing"]
+    ]
+    told = run("predict", models, tmp_path / "gap.csv", code=2)
+    assert "missing at row 17 (counting from 0); fill it in, or leave such rows out of the" in told
     told = run("run", tmp_path / "gap.csv", "-t", "y", "--by", "sensors", code=2)
     assert "--by: " in told and "no column 'sensors'; did you mean 'sensor'" in told
 

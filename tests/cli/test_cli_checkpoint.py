@@ -57,6 +57,11 @@ def prepare(number, rows, moment):
         if before >= rows and moment == "predictions":
             act()
 
+    def finished(self, finish=run_loop.Evaluation.finish):
+        if moment == "end":
+            act()
+        return finish(self)
+
     def replaced(source, target, replace=os.replace):
         global seen
         seen += 1
@@ -65,6 +70,7 @@ def prepare(number, rows, moment):
         replace(source, target)
 
     run_loop.RunLoop._block = counted
+    run_loop.Evaluation.finish = finished
     predictions.PredictionsFile.write = written
     files.os.replace = replaced
 
@@ -241,6 +247,22 @@ def test_a_signal_waits_for_the_block_and_makes_a_snapshot(
     )
     *given, resumed = outcome(last, stopped)
     assert given == list(expected[:3]) and resumed == 256
+
+
+def test_a_signal_while_the_last_late_labels_are_learned(tmp_path, folder, processes):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    (never,) = processes([*job(folder, whole), "--delay", 20], NOTHING)
+    expected = outcome(never, whole)
+    arguments = [*job(folder, stopped), "--delay", 20]
+    ended, last = processes(arguments, (signal.SIGTERM, 0, "end"), NOTHING)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        143,
+        f"pronk: stopped by SIGTERM; snapshot after {ROWS:,} rows: give the same command again "
+        "to resume",
+    )
+    assert outcome(last, stopped) == (*expected[:3], ROWS)
 
 
 def call(capsys, arguments):

@@ -53,7 +53,7 @@ def run(capsys, monkeypatch, tmp_path, file):
         (["--delay", 3, "--cluster", "local:1"], "--workers excludes --delay"),
         (["--by", "who", "--interval", 0.9], "--interval: FOGDRegressor has no intervals"),
         (["--by", "who", "--interval", 0.9, "--workers", 2], "--interval with --by excludes"),
-        (["--by", "who"], "--by: column 'who' is empty at row "),
+        (["--by", "who"], "the key 'who' is missing at row "),
         (
             ["--by", "who", "-p", "delay=3"],
             "--param delay with --by counts the rows of a key",

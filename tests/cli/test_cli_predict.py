@@ -55,6 +55,19 @@ def model(folder):
     return path
 
 
+def test_commands_without_skip_bad_do_not_advise_it(capsys, tmp_path, model):
+    lines = [f"{i % 5}.5,{i % 3},Rome,{i % 7}.5" for i in range(60)]
+    for row, word, words in ((50, "inf", "infinite at row 50"), (40, "1,2", "values instead of 4")):
+        bad = [*lines[:row], f"1.5,2,Oslo,{word}", *lines[row:]]
+        (tmp_path / "bad.csv").write_text("\n".join(["a,b,city,y", *bad]))
+        for command in (
+            ["predict", model, tmp_path / "bad.csv", "-t", "y"],
+            ["compare", tmp_path / "bad.csv", "-t", "y", "-a", "fogd", "--output", tmp_path / "o"],
+        ):
+            code, _, err = call(capsys, *command)
+            assert code == 2 and words in err and "out of the file" in err, err
+
+
 def test_predictions_are_those_of_the_model(capsys, tmp_path, folder, model, table):
     twin = pronk.load(model)
     for ending in ("csv", "ndjson", "parquet"):

@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 river = pytest.importorskip("river")
@@ -185,6 +186,22 @@ def test_refused_rows_change_nothing():
     with pytest.raises(ValueError, match="one label per row"):
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0]))
     assert pickle.dumps(model) == before
+
+
+def test_text_in_a_feature_that_appears_late_names_the_remedy():
+    model = wrap(LEARNERS["pkawv"])
+    model.learn_one({"a": 1.0}, 1.0)
+    late = {"a": 2.0, "b": "text"}
+    words = r"feature 'b' has 'text'.*wrap\(pronk.Prepared\(learner, categorical=\['b'\]\), "
+    words += r"features=\['a', 'b'\]\)"
+    with pytest.raises(ValueError, match=words):
+        model.learn_one(late, 1.0)
+    for make in (pd.DataFrame, pa.Table.from_pylist):
+        with pytest.raises(ValueError, match=words):
+            model.learn_many(make([late]), np.ones(1))
+    model = wrap(pronk.Prepared(LEARNERS["pkawv"], categorical=["b"]), features=["a", "b"])
+    model.learn_one({"a": 1.0}, 1.0)
+    model.learn_one(late, 1.0)
 
 
 def test_a_pipeline_learns_frames():

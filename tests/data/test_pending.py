@@ -40,6 +40,14 @@ def labels_of(case):
     return LABELS if case == "labels" else Y
 
 
+def test_limits_and_ids_that_are_refused():
+    for limit in (0, 2.5, True, "x"):
+        with pytest.raises(ValueError, match="limit must be a whole number, at least 1"):
+            Pending(LEARNERS["plain"](), limit=limit)
+    with pytest.raises(ValueError, match="id 99999 is given twice"):  # in no time
+        Pending(LEARNERS["plain"]()).learn([*range(100_000), 99_999], np.zeros(100_001))
+
+
 @every
 def test_it_is_the_model_that_learns_the_rows_as_their_labels_come(case):
     """The same as predict and partial_fit by hand, in batches of any size and order of labels.
@@ -108,7 +116,7 @@ def test_the_oldest_expire_and_are_counted():
     assert pending.ids == list(range(70, ROWS)) and pending.expired == 70
     with pytest.raises(ValueError, match="has expired"):
         pending.learn([69], [1.0])
-    with pytest.raises(ValueError, match="limit must be at least 1"):
+    with pytest.raises(ValueError, match="limit must be a whole number"):
         Pending(LEARNERS["plain"](), limit=0)
 
 

@@ -107,6 +107,31 @@ def test_a_quote_that_is_never_closed_loses_no_rows_silently(tmp_path, monkeypat
             list(FileStream(path, "y", drop=["word"]))
 
 
+@pytest.mark.parametrize("task", ["auto", "regression"])
+def test_text_in_a_later_row_of_the_target_is_named(tmp_path, task):
+    path = tmp_path / "d.csv"
+    lines = [f"{i % 7},{i + 0.5 if i != 4_500 else 'high'}" for i in range(5_000)]
+    path.write_text("\n".join(["a,y", *lines]))
+    with pytest.raises(StreamError, match=r"has 'high' at row 4500 .* leave such rows out"):
+        FileStream(path, "y", task=task, strict=True)
+    list(FileStream(path, "y", task=task, strict=True, skip_bad=True))
+
+
+def test_a_header_without_a_line_end_is_a_file_without_rows(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("a,y")
+    with pytest.raises(StreamError, match=r"d.csv has no rows of data"):
+        FileStream(path, "y")
+
+
+def test_an_empty_column_after_the_last_delimiter_is_left_out(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("\n".join(["a,y,", *(f"{i % 7},{i}," for i in range(50))]))
+    stream = FileStream(path, "y")
+    assert stream.columns == ["a"]
+    assert "column '' is left out: it has no name and no value in the first rows" in stream.notes()
+
+
 def test_lines_of_errors_count_line_breaks_in_values(tmp_path, monkeypatch):
     path = tmp_path / "d.csv"
     path.write_text('\n\na,word,y\n1,"two\nlines",0.5\n\n2,"one",0.7\n3,two\n')

@@ -106,6 +106,24 @@ def test_all_ways_in_give_the_same_numbers(tmp_path):
     np.testing.assert_array_equal(single, expected)
 
 
+def test_intervals_of_pandas_are_categories():
+    """Those of `pandas.cut` and of an index of intervals; periods as categories are times."""
+    numbers = np.array([1.0, 4.0, np.nan, 9.0] * 3)
+    cut = pd.Series(pd.cut(numbers, [0.0, 2.5, 5.0, 10.0]))
+    months = pd.Series(pd.period_range("2024-01", periods=12, freq="M"))
+    words = pd.DataFrame({"a": cut.astype(object).map(str, na_action="ignore"), "m": months})
+    expected = pronk.Prepared(pronk.make("fogd", random_state=0)).encode(words)
+    for column in (cut, pd.Series(pd.arrays.IntervalArray(cut))):
+        frame = pd.DataFrame({"a": column, "m": months.astype("category")})
+        model = pronk.Prepared(pronk.make("fogd", random_state=0)).fit(frame, np.arange(12.0))
+        assert model.layout_.kinds == ("category", "date")
+        np.testing.assert_array_equal(model.encode(frame), expected)
+        np.testing.assert_array_equal(model.encode(frame[3:4]), expected[3:4])
+        first = {"a": frame["a"].iloc[0], "m": months[0].to_timestamp().date()}
+        np.testing.assert_array_equal(model.encode([first]), expected[:1])
+        np.testing.assert_array_equal(model.layout_.rows(model.layout_.row(first)), expected[:1])
+
+
 def test_a_number_in_a_column_of_times_is_its_seconds(tmp_path, capsys):
     """In arrays, frames, tables, dicts, JSON and the files that a saved model predicts."""
     polars = pytest.importorskip("polars")

@@ -31,6 +31,20 @@ def test_targets_that_are_refused(y, words):
     assert not learner.__sklearn_is_fitted__()
 
 
+@pytest.mark.parametrize(
+    "learner, name",
+    [
+        (pronk.OnlineKernelRegressor(delay=True), "delay"),
+        (pronk.OnlineKernelRegressor(random_state=False), "random_state"),
+        (pronk.PKAWVRegressor(budget=np.True_), "budget"),
+        (pronk.PKAWVRegressor(alpha=True), "alpha"),
+    ],
+)
+def test_true_and_false_are_no_numbers(learner, name):
+    with pytest.raises(ValueError, match=f"'{name}' parameter .* Got (True|False|np.True_)"):
+        learner.fit(X, Y)
+
+
 def test_a_regressor_with_one_output():
     """`_several_outputs = False` of CONTRIBUTING."""
 
@@ -49,6 +63,7 @@ def test_a_regressor_with_one_output():
     [
         (np.full((40, 2), "a"), "y must be one label per row, got shape"),
         (np.zeros(40, dtype="M8[D]"), "y must hold numbers, booleans or text"),
+        ([object()] * 40, r"text, got object; convert its labels to text, as with y.astype\(str\)"),
         (np.array(["a", 2] * 20, dtype=object), r"y mixes text and other labels: \['int', 'str'\]"),
     ],
 )

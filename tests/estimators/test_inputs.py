@@ -22,6 +22,7 @@ def data():
     return X, np.sin(X[:, 0])
 
 
+AROUND = {"regression": pronk.Intervals, "classification": pronk.Calibrated}
 FORMS = {
     "list": lambda X: X.tolist(),
     "Fortran order": np.asfortranarray,
@@ -276,6 +277,46 @@ def test_masked_values_are_missing():
         for rows in (X, X.filled(np.nan))
     )
     assert np.array_equal(masked, filled)
+
+
+def test_masked_labels_are_missing_and_masked_weights_are_refused():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    mask = np.arange(6) == 3
+    kinds = {
+        "regression": ([X[:, 0], np.arange(6), X[:, 0].astype(np.float32)], [np.nan]),
+        "classification": ([np.array(list("ababab")), np.arange(6) % 2, X[:, 0] > 0], [None]),
+    }
+    for kind, (targets, (missing,)) in kinds.items():
+        for y in targets:
+            masked = np.ma.masked_array(y, mask=mask)
+            gaps = [missing if left_out else one for one, left_out in zip(y, mask, strict=True)]
+            for make in (lambda model: model, pronk.Keyed, AROUND[kind]):
+                made = [make(pronk.make("fogd", kind, random_state=0)) for _ in range(2)]
+                keys = {"keys": ["a"] * 6} if make is pronk.Keyed else {}
+                for model, given in zip(made, (masked, gaps), strict=True):
+                    model.partial_fit(X, given, **keys)
+                assert [model.n_seen_ for model in made] == [5, 5]
+                assert np.array_equal(*(model.predict(X, **keys) for model in made))
+            pending = pronk.Pending(pronk.make("fogd", kind, random_state=0))
+            pending.predict(X, range(6))
+            assert pending.learn(range(6), masked) == 5 and pending.ids == [3]
+    with pytest.raises(ValueError, match="sample_weight has NaN at row 3"):
+        pronk.FOGDRegressor().fit(X, X[:, 0], np.ma.masked_array(np.ones(6), mask=mask))
+    with pytest.raises(ValueError, match="times has NaN at row 3"):
+        pronk.OnlineKernelRegressor().fit(
+            X, X[:, 0], times=np.ma.masked_array(np.arange(6), mask=mask)
+        )
+
+
+def test_text_beside_other_labels_and_gaps_is_refused():
+    X = np.zeros((3, 1))
+    model = pronk.FOGDClassifier(random_state=0)
+    pending = pronk.Pending(model)
+    pending.predict(X, range(3))
+    for y in (["a", 1, None], ["a", 1, "b"], np.array(["a", True, None], dtype=object)):
+        for call in (lambda y=y: model.partial_fit(X, y), lambda y=y: pending.learn(range(3), y)):
+            with pytest.raises(ValueError, match="y mixes text and other labels"):
+                call()
 
 
 def test_numbers_beside_text_are_categories_in_every_container():

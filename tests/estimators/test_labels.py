@@ -131,6 +131,34 @@ def test_only_labels_of_earlier_rows_are_named(case, stream):
     )
 
 
+@pytest.mark.parametrize("delay", [1, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_late_labels_of_some_rows_are_named_when_they_are_learned(delay, seed):
+    """In one call and row by row; a row of weight 0 or without a label teaches no label."""
+    rng = np.random.default_rng(seed)
+    n, labels = 40, np.array(["mid", "high", "low"])
+    X, y = rng.normal(size=(n, 2)), labels[rng.integers(0, 3, n)]
+    learned = rng.random(n) < 0.7
+    weights = learned.astype(float)
+    y[learned.argmin()] = "never"
+
+    def make():
+        return OnlineKernelClassifier(
+            budget=12, experts="few", delay=delay, random_state=0, max_classes=4
+        )
+
+    for targets in (y, np.where(learned, y, None)):
+        single = make()
+        named = make().predict_then_learn(X, targets, sample_weight=weights).tolist()
+        for i in range(n):
+            row = slice(i, i + 1)
+            own = weights[row] if targets is y else None
+            assert single.predict_then_learn(X[row], targets[row], sample_weight=own) == named[i]
+        for row in range(n):
+            known = y[:row][learned[:row]][: max(0, learned[:row].sum() - delay)]
+            assert named[row] in (set(known) or {None})
+
+
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize(
     "make",

@@ -1,7 +1,9 @@
 """Keyed models: each key has the predictions of a separate learner; the store loses nothing."""
 
+import copy
 import json
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
@@ -18,7 +20,9 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.linear_model import SGDRegressor
 from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
 
 import pronk
 from pronk.columns.values import spelled
@@ -188,6 +192,80 @@ def test_an_invalid_call_changes_nothing(spoil, message):
     with pytest.raises(ValueError, match=message):
         model.predict_then_learn(*spoil(X, Y, list(KEYS)))
     assert [model.n_seen_, model.predict(X, KEYS).tolist()] == before
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_call_without_rows_predicts_nothing(learned):
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "key": KEYS})
+    model = Keyed(pronk.OnlineKernelRegressor(budget=8, experts="few", random_state=1), by="key")
+    labels = Keyed(pronk.FOGDClassifier(n_features=5, random_state=1))
+    if learned:
+        model.partial_fit(frame, Y)
+        labels.partial_fit(X, LABELS, KEYS)
+    seen = model.n_seen_
+    none = frame[:0]
+    assert model.predict(none).shape == model.predict_then_learn(none, Y[:0]).shape == (0,)
+    assert model.predict_interval(none).shape == (0, 2)
+    found = model.predict_then_learn(none, [], quantiles=(0.1, 0.5, 0.9))
+    assert [one.shape for one in found] == [(0,), (0, 3)]
+    assert labels.predict(X[:0], []).shape == (0,)
+    assert labels.predict_then_learn(X[:0], LABELS[:0], []).shape == (0,)
+    assert labels.partial_fit(X[:0], [], []) is labels
+    assert model.n_seen_ == seen
+    model.partial_fit(frame.rename(columns={"a": "c"}) if not learned else frame, Y)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_rows_before_the_first_target_of_all_keys_in_any_cut(labels):
+    """They are predicted by the model of the key: 0 or None, in one call and row by row."""
+    kind, y = ("classification", LABELS) if labels else ("regression", Y)
+    template = pronk.make("fogd", kind, n_features=5, random_state=1)
+    weights = (np.random.default_rng(0).random(ROWS) < 0.6).astype(float)
+    weights[:4] = 0.0, 0.0, 1.0, 0.0
+    keys = np.array(["a", "b", "b", "a", *KEYS[4:]])
+    whole, single = Keyed(template), Keyed(template)
+    found = whole.predict_then_learn(X, y, keys, sample_weight=weights).tolist()
+    for i in range(ROWS):
+        row = slice(i, i + 1)
+        (each,) = single.predict_then_learn(X[row], y[row], keys[row], sample_weight=weights[row])
+        assert each == found[i] if labels else abs(each - found[i]) < 1e-9
+    assert found[:2] == ([None] * 2 if labels else [0.0] * 2)
+    assert single.metrics() == pytest.approx(whole.metrics(), rel=1e-9)
+
+
+def test_parameters_are_set_by_name_before_the_first_row():
+    model = Keyed(pronk.FOGDRegressor(n_features=5, random_state=1), by="key")
+    assert model.set_params(learner__n_features=7, cache_size=3) is model
+    assert (model.learner.n_features, model.cache_size) == (7, 3)
+    model.set_params(learner=pronk.FOGDClassifier(random_state=1), learner__n_features=9)
+    assert model.learner.n_features == 9 and len(model.classes_) == 0
+    with pytest.raises(ValueError, match="no parameter 'cache'; did you mean 'cache_size'"):
+        model.set_params(cache=3)
+    frame = pd.DataFrame({"a": X[:, 0], "key": KEYS})
+    found = GridSearchCV(
+        Keyed(pronk.PKAWVRegressor(budget=5, random_state=1), by="key"),
+        {"learner__alpha": [0.1, 100.0]}, cv=2, n_jobs=2,
+    ).fit(frame, Y)  # fmt: skip
+    assert found.best_params_ == {"learner__alpha": 0.1}
+    with pytest.raises(ValueError, match="before the first row; set them in a clone"):
+        found.best_estimator_.set_params(learner__alpha=1.0)
+    clone(found.best_estimator_).set_params(learner__alpha=1.0).partial_fit(frame, Y)
+
+
+def test_a_model_of_another_library_is_refused():
+    for learner in (pronk.Intervals(SGDRegressor()), pronk.Prepared(SGDRegressor())):
+        with pytest.raises(ValueError, match=r"learner: models of keys are files, and .* pickle"):
+            Keyed(learner)
+
+
+def test_models_in_a_folder_are_not_pickled():
+    model = Keyed(pronk.FOGDRegressor(n_features=5, random_state=1))
+    assert isinstance(pickle.loads(pickle.dumps(model)), Keyed)
+    model.partial_fit(X, Y, KEYS)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"use save\(folder\) and pronk.load\(folder\)"):
+            copied(model)
+    model.predict(X, KEYS)
 
 
 def test_errors_while_learning_are_rolled_back():

@@ -65,6 +65,13 @@ BODIES: list[tuple[Any, int, str]] = [
       "label": 1}, 422, "row 0, column 'b'"),
     ({"inputs": [{"name": "x", "shape": [1, 2], "datatype": "WHAT", "data": [1, 2]}],
       "label": 1}, 422, "datatype"),
+    ({"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP64", "data": [1, 2]},
+                 {"name": "label", "shape": [1], "datatype": "FP64", "data": [1]},
+                 {"name": "labels", "shape": [1], "datatype": "FP64", "data": [2]}]},
+     422, "labels are given twice, in two tensors"),
+    ('{"row": [1, 2], "label": 3, "label": 4}', 422, "label is given twice in one body"),
+    ('{"rows": [[1, 2]], "labels": [3], "rows": [[5, 6]]}', 422, "rows is given twice"),
+    ('{"id": "a", "rows": [{"a": 1, "b": 2}], "labels": [3], "id": "b"}', 422, "id is given twice"),
 ]  # fmt: skip
 
 

@@ -320,7 +320,8 @@ def predict(
     from pronk.cli.predict import predict_file
     from pronk.data import Reading
 
-    predict_file(model, Reading("\n".join(file), **reading), as_json=json, **options)
+    with screen.without_skip_bad():
+        predict_file(model, Reading("\n".join(file), **reading), as_json=json, **options)
 
 
 #: The default learner, a second-order and two first-order algorithms, all bounded.
@@ -402,7 +403,8 @@ def compare(
     job = CompareOptions(
         reading=Reading("\n".join(file), **reading), preparing=preparing, **options
     )
-    compare_learners(job, as_json=json)
+    with screen.without_skip_bad():
+        compare_learners(job, as_json=json)
 
 
 @app.command(epilog=EXIT_CODES)

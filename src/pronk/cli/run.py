@@ -115,7 +115,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     if stream.task == "classification" and len(run.model.classes_) < 2:
         label = run.model.classes_[0]
         raise CommandError(
-            f"--target: all {last.rows:,} rows have the label {label!s}; there is nothing to learn"
+            f"--target: all {last.rows:,} rows have the label {label!s}; there is nothing to learn "
+            "(--task regression learns a constant number)"
         )
     if job.save is not None:
         run.model.training_record_ = run.training_record()

@@ -215,23 +215,23 @@ class RunLoop:
             resume = self._resume()
         with ExitStack() as stack:
             self._open_files(stack, resume or {})
-            if not self.finished:
-                try:
+            try:
+                if not self.finished:
                     self._rows(stack)
-                except Stopped as stopped:
-                    raise self._stop(stopped) from None
-                except (CommandError, StreamError) as error:
-                    if self.checkpoint is None or self.checkpoint.advice() in str(error):
-                        raise
-                    code = error.code if isinstance(error, CommandError) else 2
-                    text = error.as_options() if isinstance(error, StreamError) else str(error)
-                    raise CommandError(f"{text}; {self.checkpoint.advice()}", code) from None
-                self.finished = True
-                # Before delayed labels are learned: rows appended to the file come before them.
-                self._snapshot()
-            rest = self.evaluation.finish()
-            self._records = [] if rest is None else [rest]
-            self._write()
+                    self.finished = True
+                    # Before delayed labels are learned: rows appended to the file come before them.
+                    self._snapshot()
+                rest = self.evaluation.finish()
+                self._records = [] if rest is None else [rest]
+                self._write()
+            except Stopped as stopped:
+                raise self._stop(stopped) from None
+            except (CommandError, StreamError) as error:
+                if self.checkpoint is None or self.checkpoint.advice() in str(error):
+                    raise
+                code = error.code if isinstance(error, CommandError) else 2
+                text = error.as_options() if isinstance(error, StreamError) else str(error)
+                raise CommandError(f"{text}; {self.checkpoint.advice()}", code) from None
         if self.predictions is not None:
             self._note_late(self.predictions.layout)
         if self._on_alarm is not None:

@@ -64,7 +64,7 @@ def with_key(reading: Reading, by: str) -> Reading:
     if reading.target is not None and "," in reading.target:
         raise CommandError("--by supports one target; name one with --target")
     keep = reading.keep if by in reading.keep else (*reading.keep, by)
-    return replace(reading, keep=keep, drop=(*reading.drop, by))
+    return replace(reading, by=by, keep=keep, drop=(*reading.drop, by))
 
 
 @contextmanager
@@ -99,7 +99,6 @@ class KeyedRun:
         self.keyed, self.by = keyed, keyed.by
         self.learner = learner_of(keyed.learner)
         self.without_model = 0  # rows predicted for keys without a model
-        self._rows = 0
         self._numbers: dict[Any, int] = {}  # of the keys so far
         self._models: Any = keyed  # or workers that share the models
 
@@ -126,13 +125,6 @@ class KeyedRun:
     def with_keys(self, X: NDArray[np.float64], kept: Any) -> NDArray[np.float64]:
         """Return rows with the column of their keys."""
         found = Keys.from_values(kept.column(self.by))
-        if None in found.values:
-            empty = found.codes == list(found.values).index(None)
-            row = self._rows + int(np.argmax(empty))
-            raise CommandError(
-                f"--by: column {self.by!r} is empty at row {row} (counting from 0); fill it in"
-            )
-        self._rows += len(found)
         numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in found.values]
         return np.column_stack((X, np.array(numbers, dtype=np.float64)[found.codes]))
 

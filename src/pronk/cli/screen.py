@@ -169,6 +169,18 @@ def blaming(option: str, advice: str = "") -> Iterator[None]:
         raise CommandError(f"{option}: {error}{advice}") from None
 
 
+@contextmanager
+def without_skip_bad() -> Iterator[None]:
+    """Reword the advice of errors for a command that has no --skip-bad."""
+    from pronk.data.errors import StreamError, argument
+
+    try:
+        yield
+    except StreamError as error:
+        hint = error.hint.replace(f" with {argument('skip_bad', 'FILE')}", " of the file")
+        raise error.changed(hint=hint) from None
+
+
 def end_with(error: BaseException) -> int:
     """Print an error and return the exit code; PRONK_TRACEBACK=1 in the environment raises it."""
     if os.environ.get("PRONK_TRACEBACK"):

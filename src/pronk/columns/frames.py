@@ -104,7 +104,9 @@ class Layout:
         if len(absent) == len(self.names):
             raise ValueError(f"x has none of the columns {', '.join(self.names[:8])}")
         row = row_of_dict(named, self.names, self.kinds, self.orders)
-        return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
+        if row is not None:
+            return row
+        return pa.table({name: _listed([named.get(name)]) for name in self.names})
 
     def _check_width(self, width: int) -> None:
         if width != len(self.kinds):
@@ -243,7 +245,7 @@ def as_table(X: Any) -> pa.Table | None:
             raise ValueError("X has one dimension; give a frame: X.to_frame() for one column")
         if not has_names(X):
             X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
-        X = _without_periods(X)
+        X = _with_plain_types(X)
         try:
             with deferred_interrupts():  # comparing dtypes, NumPy drops what a signal raises
                 return pa.Table.from_pandas(X, preserve_index=False)
@@ -281,14 +283,20 @@ def _of_frame(column: Any) -> pa.Array:
         raise ValueError(f"{name} ({text})") from None
 
 
-def _without_periods(X: Any) -> Any:
-    """Return a pandas frame with the start of each period (a month, an hour) in its place."""
+def _with_plain_types(X: Any) -> Any:
+    """Return a pandas frame with the start of each period in its place, and of intervals the text.
+
+    A category that is a period or an interval becomes the same as its value would.
+    """
     found = {}
     for name, kind in X.dtypes.items():
-        if str(kind).startswith("period["):
-            begins = X[name].dt.to_timestamp()
+        held = str(getattr(getattr(kind, "categories", None), "dtype", kind))
+        if held.startswith("interval"):
+            found[name] = X[name].astype(object).map(str, na_action="ignore")
+        elif held.startswith("period["):
+            begins = X[name].astype(held).dt.to_timestamp()
             # B, D, M, Q, W, Y: days and longer; shorter periods have small letters.
-            found[name] = begins.dt.date if str(kind)[7].isupper() else begins
+            found[name] = begins.dt.date if held[7].isupper() else begins
     return X.assign(**found) if found else X
 
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.aggregate.calibration import Temperature, newton_step
 from pronk.columns.frames import count_rows
 from pronk.compat.intervals import HELD, ModelWrapper
-from pronk.compat.models import Scores, together
+from pronk.compat.models import Scores, together, until_error
 from pronk.core.runtime import limited
 from pronk.core.state import require
 from pronk.estimators.calls import own_lock
@@ -114,22 +114,19 @@ class Calibrated(LabelCalls, ModelWrapper):
         values, known_from, after = before.receive(y, n, MAX_CLASSES, missing)
         if first:
             self._start(after.known)
-        parts: list[Scores] = []
-        try:
-            for scores in self._predictor_of().scores(self._encoded(X), values, weights):
-                parts.append(scores)
-        finally:
-            done = sum(len(part.values) for part in parts)
-            if first and not learned[:done].any():
-                self._reset()
-            elif done:
-                if done < n:
-                    learned = learned[:done]
-                    missing = None if weights is None else ~learned
-                    found = before.receive(y[:done], done, MAX_CLASSES, missing)
-                    values, known_from, after = found
-                scores = together(parts)
-                P, slopes = self._calibrate(scores, values, known_from, after, learned)
+        parts, error = until_error(self._predictor_of().scores(self._encoded(X), values, weights))
+        done = sum(len(part.values) for part in parts)
+        if first and not learned[:done].any():
+            self._reset()
+        elif done:
+            if done < n:
+                learned = learned[:done]
+                missing = None if weights is None else ~learned
+                found = before.receive(y[:done], done, MAX_CLASSES, missing)
+                values, known_from, after = found
+            P, slopes = self._calibrate(together(parts), values, known_from, after, learned)
+        if error is not None:
+            raise error
         return self._answer(P, slopes, known_from, output)
 
     def _start(self, classes: NDArray[Any]) -> None:

@@ -40,7 +40,14 @@ from pronk.aggregate.calibration import (
 from pronk.aggregate.representation import typical_distance
 from pronk.aggregate.settings import PLAIN, View
 from pronk.columns.frames import count_rows
-from pronk.compat.models import NumericColumns, Predictor, copy_of, is_classifier, predictor
+from pronk.compat.models import (
+    NumericColumns,
+    Predictor,
+    copy_of,
+    is_classifier,
+    predictor,
+    until_error,
+)
 from pronk.core.checks import labelled_runs
 from pronk.core.kernels import Gaussian
 from pronk.core.linalg import GrowingRows
@@ -516,22 +523,20 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
         numbers = columns.of(X)
         self.__dict__.update(started)
         self._flat = Y.ndim == 1
-        parts: list[Array] = []
-        try:
-            for P in self._predictor_of().numbers(X, Y, weights):
-                parts.append(P)
-        finally:
-            done = sum(len(part) for part in parts)
-            learned = done if weights is None else int(np.count_nonzero(weights[:done]))
-            if done:
-                P = np.concatenate(parts)
-                own = None if weights is None else weights[:done]
-                targets = Y[:done].reshape(done, outputs)
-                offsets = self._tracker.learn(numbers[:done], P, targets, own)
-                self.n_seen_ += learned
-            if not learned and started:
-                for name in (*started, "_flat", "_predictor"):
-                    self.__dict__.pop(name, None)
+        parts, error = until_error(self._predictor_of().numbers(X, Y, weights))
+        done = sum(len(part) for part in parts)
+        if weights is not None:
+            weights = weights[:done]
+        learned = done if weights is None else int(np.count_nonzero(weights))
+        if done:
+            P, targets = np.concatenate(parts), Y[:done].reshape(done, outputs)
+            offsets = self._tracker.learn(numbers[:done], P, targets, weights)
+            self.n_seen_ += learned
+        if not learned and started:
+            for name in (*started, "_flat", "_predictor"):
+                self.__dict__.pop(name, None)
+        if error is not None:
+            raise error
         return P, offsets
 
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:

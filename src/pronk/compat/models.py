@@ -13,8 +13,8 @@ otherwise real-valued decisions, otherwise labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from pronk.core.checks import LARGEST_INPUT
 from pronk.core.state import LARGEST_TARGET
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class Scores(NamedTuple):
@@ -70,6 +71,17 @@ def predictor(model: Any, classes: Sequence[Any] | None = None, started: bool = 
         f"model must have learn_one and predict_one, or partial_fit and predict; a "
         f"{type(model).__name__} has neither"
     )
+
+
+def until_error(parts: Iterable[T]) -> tuple[list[T], BaseException | None]:
+    """Return what a predictor yields, and the error or signal that stopped it, if any."""
+    found: list[T] = []
+    try:
+        for part in parts:
+            found.append(part)
+    except BaseException as error:
+        return found, error
+    return found, None
 
 
 def copy_of(model: Any) -> Any:

@@ -35,7 +35,7 @@ from sklearn.base import clone
 
 from pronk.columns.frames import as_table, count_rows
 from pronk.compat.models import dicts_of
-from pronk.core.checks import check_not_lazy
+from pronk.core.checks import check_not_lazy, unmasked
 from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
@@ -125,7 +125,10 @@ class _Columns:
         for name, value in x.items():
             place = places.get(name)
             if place is not None:
-                row[0, place] = value
+                try:
+                    row[0, place] = value
+                except (TypeError, ValueError):
+                    raise self._no_number(name, value) from None
         return row
 
     def rows(self, X: Any) -> Any:
@@ -135,8 +138,20 @@ class _Columns:
         rows = np.zeros((count_rows(X), self.width))
         for name in _names(X):
             if name in self.places:
-                rows[:, self.places[name]] = np.asarray(X[name], dtype=np.float64)
+                try:
+                    rows[:, self.places[name]] = np.asarray(X[name], dtype=np.float64)
+                except (TypeError, ValueError):
+                    values = np.asarray(X[name], dtype=object).tolist()
+                    odd = (one for one in values if not isinstance(one, Number))
+                    raise self._no_number(name, next(odd, values[:1])) from None
         return rows
+
+    def _no_number(self, name: Any, value: Any) -> ValueError:
+        features = ", ".join(map(repr, self.places))
+        return ValueError(
+            f"feature {name!r} has {value!r}, but the first row had numbers only; start again with "
+            f"wrap(pronk.Prepared(learner, categorical=[{name!r}]), features=[{features}])"
+        )
 
     def _table(self, X: Any) -> pa.Table:
         table = as_table(X.rename(columns=str) if hasattr(X, "iloc") else X)
@@ -190,7 +205,7 @@ class _Wrapped:
             columns = self._columns_for(dicts_of(X[:1])[0] if hasattr(X, "columns") else {})
             columns = columns if columns.width else self._columns.with_names(names)
         if columns.width and count_rows(X):
-            self._learner.partial_fit(columns.rows(X), np.asarray(y))
+            self._learner.partial_fit(columns.rows(X), np.asarray(unmasked(y)))
             self._columns = columns
 
     def predict_one(self, x: Row, **kwargs: Any) -> Any:

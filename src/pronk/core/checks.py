@@ -41,6 +41,18 @@ def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
     return missing if missing.any() else None
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array as one with missing values (NaN, NaT or None); others as they are."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    missing = {"f": np.nan, "M": np.datetime64("NaT")}.get(values.dtype.kind)
+    found = np.array(values.data, dtype=object if missing is None else None)
+    found[values.mask] = missing
+    return found
+
+
 def labelled_runs(missing: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
     """Yield runs of rows that all have or all lack a label, and whether they lack it."""
     starts = [0, *(np.flatnonzero(np.diff(missing)) + 1).tolist(), len(missing)]
@@ -49,8 +61,12 @@ def labelled_runs(missing: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
 
 
 def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
-    """Return labels none of which is missing as an array of their own kind."""
-    return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
+    """Return labels none of which is missing as an array of their own kind, if they have one."""
+    if y.dtype != object:
+        return y
+    values = y.tolist()
+    text = {isinstance(value, str) for value in values}
+    return y if values[0] is None or len(text) > 1 else np.array(values)
 
 
 # -- the hint "did you mean ...?" after an unknown name -------------------------------------------

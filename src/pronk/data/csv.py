@@ -121,13 +121,17 @@ class CSVSource(TextSource):
         end = self._grammar.whole_rows(text)
         if last and not self._grammar.is_row(text[end:]):
             line = self._lines + text.count(b"\n", 0, end) + 1
-            raise StreamError(f"{self.file} has a quote in line {line} that is never closed")
+            raise StreamError(
+                f"{self.file} has a quote in line {line} that is never closed",
+                hint="close it, or write it twice if it belongs to a text",
+            )
         return len(text) if last else end
 
     def _find_names(self, row: bytes, types: dict[str, pa.DataType]) -> None:
         """Find the names in the first row, once; later files must have the same columns."""
         if self._names:
             return
+        row = row if row.endswith((b"\n", b"\r")) else row + b"\n"  # Arrow reads no header without
         if self._header:
             try:
                 self._names = [name.strip() for name in self._read(row).column_names]

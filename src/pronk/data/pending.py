@@ -13,7 +13,7 @@ row (`pronk.aggregate.late`). So the intervals hold at the lateness that labels 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from pronk._interrupts import deferred_interrupts
 from pronk.aggregate.calibration import requested_levels
 from pronk.columns.frames import count_rows
 from pronk.core.arrays import Array
-from pronk.core.checks import without_gaps
+from pronk.core.checks import unmasked, without_gaps
 from pronk.core.state import checked_count, require
 from pronk.estimators import files
 from pronk.estimators.inputs import missing_labels
@@ -62,8 +62,8 @@ class Pending(files.Saved):
     """
 
     def __init__(self, model: Any, limit: int = 100_000) -> None:
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
+        if type(limit) is not int or limit < 1:
+            raise ValueError(f"limit must be a whole number, at least 1, got {limit!r}")
         if model is not None and not hasattr(model, "encode"):
             raise ValueError(
                 f"model must be a pronk learner, or Prepared around a model: a "
@@ -161,7 +161,9 @@ class Pending(files.Saved):
         if unknown not in ("error", "skip"):
             raise ValueError(f"unknown must be error or skip, got {unknown!r}")
         with self._lock:
-            values = np.asarray(y)
+            values = np.asarray(unmasked(y))
+            if values.dtype.kind == "U" and isinstance(y, list | tuple):
+                values = np.array(y, dtype=object)  # numbers stay numbers beside text
             names = _checked_ids(ids, len(values))
             missing = missing_labels(values, len(names))
             chosen = np.ones(len(names), dtype=bool) if missing is None else ~missing
@@ -211,7 +213,10 @@ class Pending(files.Saved):
     # -- files -----------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        with self._lock:
+            held = {**self.__dict__, "_rows": self._rows.copy()}
+        del held["_lock"]
+        return held
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -309,6 +314,6 @@ def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:
         if type(name) not in (str, int):
             raise ValueError(f"ids must be text or whole numbers, got {name!r}")
     if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"id {twice!r} is given twice")
     return names

@@ -93,6 +93,8 @@ class Reading(Described):
     time : str, optional
         The column of the rows' times, by which learners forget; dates, or numbers of seconds. It
         stays a feature unless it is dropped. See ``times`` of the learners.
+    by : str, optional
+        The column of keys of keyed models, in ``keep``; a row without a key is a bad one.
     limit : int, optional
         Stop after this many rows.
     delimiter : str, optional
@@ -127,6 +129,7 @@ class Reading(Described):
     task: str = "auto"
     weight: str | None = None
     time: str | None = None
+    by: str | None = None
     limit: int | None = None
     delimiter: str | None = None
     decimal: str | None = None
@@ -280,7 +283,9 @@ class Chooser:
                 argument=argument, column=name, hint=self._name_hint(name),
             )  # fmt: skip
         if name in self.targets and argument != "target":
-            raise StreamError(f"{name!r} is the target", argument=argument, column=name)
+            raise StreamError(
+                f"{name!r} is the target; leave it out here", argument=argument, column=name
+            )
         if name == weight and argument in ("columns", "categorical", "time"):
             raise StreamError(
                 f"{name!r} is the weight, which is not a feature", argument=argument, column=name
@@ -391,7 +396,8 @@ class Chooser:
                         f"{argument('categorical', f'auto,{name}')}"
                     )
             elif UNNAMED.fullmatch(name) and is_number(values.type) and _counts_up(values):
-                found[name] = f"column {name!r} is left out: it has no name and numbers the rows"
+                what = "numbers the rows" if len(values) else "no value in the first rows"
+                found[name] = f"column {name!r} is left out: it has no name and {what}"
         return found
 
     def check_usable(
@@ -545,7 +551,7 @@ class Chooser:
                 )
         return found
 
-    def task(self, task: str, start: pa.RecordBatch) -> tuple[str, str]:
+    def task(self, task: str, start: pa.RecordBatch, first_text: FirstText) -> tuple[str, str]:
         """Return the task, for "auto" by the first rows, and the reason."""
         if not self.targets:
             return ("regression" if task == "auto" else task), "no target"
@@ -565,22 +571,32 @@ class Chooser:
         classes = argument("task", "classification")
         if not (text or is_number(type_)):
             raise self._refused(target, "target", "; it must hold numbers, booleans or text")
-        if task == "regression" and text:
-            value = next((v for v in values.to_pylist() if not reads_as_number(v)), "text")
+        distinct = len(values.drop_null().unique())
+        many = task == "auto" and distinct > MANY
+        odd = next((value for value in values.to_pylist() if not reads_as_number(value)), None)
+        if text and odd is None and (task == "regression" or many):
+            row, value = first_text(target)
+            skip = argument("skip_bad", "FILE")
             raise StreamError(
-                f"{column} is text, such as {str(value)[:40]!r}",
+                f"{column} has {value[:40]!r} at row {row} (counting from 0), and the rows before "
+                "are numbers",
+                argument="target", column=target, row=row,
+                hint=f"correct it, or leave such rows out with {skip}",
+            )  # fmt: skip
+        if task == "regression" and text:
+            raise StreamError(
+                f"{column} is text, such as {str(odd)[:40]!r}",
                 argument="target", column=target, hint=f"regression needs numbers: use {classes}",
             )  # fmt: skip
         if task != "auto":
             return task, "as given"
-        distinct = len(values.drop_null().unique())
         if text and (unit := _unit_of(values)):
             raise StreamError(
                 f"{column} has numbers with the unit {unit!r}",
                 argument="target", column=target,
                 hint=f"write them without it; if they are names of classes, give {classes}",
             )  # fmt: skip
-        if text and distinct > MANY:
+        if text and many:
             raise StreamError(
                 f"{column} is text with {distinct} distinct values in {len(values)} rows, too many "
                 "for classes",

@@ -239,7 +239,7 @@ class FileStream:
         if lists:
             notes.append(f"columns of lists are left out: {', '.join(map(repr, lists))}")
         self._notes = [*self._source.notes, *notes, *chooser.notes(self._kinds, self._head)]
-        self.task, self.reason = chooser.task(reading.task, self._head)
+        self.task, self.reason = chooser.task(reading.task, self._head, self._first_text)
         self.unread: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, dict[str, Any]] = {}
         self.hours: dict[str, dict[str, Any]] = {}
@@ -418,6 +418,10 @@ class FileStream:
             if weights.ndim == 2:
                 unknown = Problem(f"the time {self.time!r} is missing or cannot be read")
                 find(~(np.abs(weights[:, 1]) <= LARGEST_INPUT), lambda row: unknown)
+        if (by := self.reading.by) is not None:
+            skip = f"fill it in, or leave such rows out with {argument('skip_bad', 'FILE')}"
+            empty = batch.column(by).is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+            find(empty, lambda row: Problem(f"the key {by!r} is missing", hint=skip))
         if not self.unlabelled and (without := without_label(y)) is not None:
             find(without, lambda row: Problem(f"the target {target!r} is missing"))
         return problems

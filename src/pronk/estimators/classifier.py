@@ -156,11 +156,12 @@ class OnlineClassifier(LabelCalls, OnlineLearner):
             self._forget_columns()
             return nothing_known(n, output)
         values, known_from, after = labels.receive(y, n, self.max_classes, missing)
-        known_from = self._known_from(known_from, labels, after)
-        if not self.__sklearn_is_fitted__():
-            self._start(rows.shape[1], labels.outputs)
         weights = self._check_weights(sample_weight, rows.shape[0])
         given = () if weights is None else (weights,)
+        learned = np.arange(n) if weights is None else np.flatnonzero(weights.reshape(n, -1)[:, 0])
+        known_from = self._known_from(known_from, labels, after, values[learned], learned)
+        if not self.__sklearn_is_fitted__():
+            self._start(rows.shape[1], labels.outputs)
         P = self._learn_labels(rows, values, labels, after, *given)
         self._labels = after
         if output == "decision":
@@ -172,9 +173,13 @@ class OnlineClassifier(LabelCalls, OnlineLearner):
         return shares if output == "probability" else (named, shares)
 
     def _known_from(
-        self, known_from: NDArray[np.int64], labels: Labels, after: Labels
-    ) -> NDArray[np.int64]:
-        """Return the first rows of a call that may be predicted each class of ``after``."""
+        self, known_from: NDArray[np.int64], labels: Labels, after: Labels, learned: NDArray[Any],
+        rows: NDArray[np.intp],
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """Return the first rows of a call that may be predicted each class of ``after``.
+
+        ``learned`` has the labels of the rows that are learned, ``rows`` their places in the call.
+        """
         return known_from
 
     @property  # type: ignore[misc]

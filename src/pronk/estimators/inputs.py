@@ -13,12 +13,13 @@ from typing import Any, ClassVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import Interval as _Interval
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import validate_data
 
 from pronk.columns.frames import check_rows_of
 from pronk.core.arrays import Array
-from pronk.core.checks import check_finite, without_label
+from pronk.core.checks import check_finite, unmasked, without_label
 from pronk.core.state import LARGEST_TARGET
 
 #: A weight of this size times a squared target stays far below the largest number of a state.
@@ -94,7 +95,7 @@ def check_weights(weights: Any, n: int) -> Array | None:
         check_weights(weights[:, 0], n)
         return weights
     try:
-        values = np.ascontiguousarray(weights, dtype=np.float64)
+        values = np.ascontiguousarray(unmasked(weights), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must hold numbers ({error})") from None
     if values.ndim != 1:
@@ -128,7 +129,7 @@ def known_targets(y: Any, weights: Any, n: int) -> tuple[Any, Any]:
     missing = missing_labels(y, n)
     if missing is None:
         return y, weights
-    y = np.array(y, dtype=np.float64)
+    y = np.array(unmasked(y), dtype=np.float64)
     y[missing] = 0.0
     return y, learned_only(weights, missing, n)
 
@@ -140,7 +141,7 @@ def missing_labels(y: Any, n: int) -> NDArray[np.bool_] | None:
         if y.dtype.kind in "biuUS" or (y.dtype == np.float64 and least == least):
             return None  # a least number that is NaN is not equal to itself
     check_given(y)
-    values = np.asarray(y)
+    values = np.asarray(unmasked(y))
     if values.ndim not in (1, 2):
         return None  # the learner raises
     check_length(values, n)
@@ -168,7 +169,7 @@ def timed_weights(weights: Array, seconds: Array) -> TimedWeights:
 def seconds_of(times: Any) -> Array:
     """Return times (n,) in seconds; datetimes count from 1970."""
     try:
-        values = np.asarray(times)
+        values = np.asarray(unmasked(times))
         if values.dtype.kind == "O" or values.dtype.kind == "U":
             values = values.astype("datetime64[us]")
         if values.dtype.kind == "M":
@@ -203,7 +204,7 @@ def check_targets(y: Any, n: int) -> Array:
         return np.ascontiguousarray(y)
     check_given(y)
     try:
-        values = np.asarray(y)
+        values = np.asarray(unmasked(y))
         if np.iscomplexobj(values):
             raise ValueError("Complex data not supported: y has complex values")
         if values.dtype.kind in "mM":
@@ -258,6 +259,14 @@ def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
 # scikit-learn has these classes in a private module. They are imported here and nowhere else, so
 # that a release of scikit-learn that moves them changes one file.
 __all__ = ["Interval", "InvalidParameterError", "Parameters", "StrOptions"]
+
+
+class Interval(_Interval):
+    """An interval of numbers, which true and false are not."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return not isinstance(val, bool | np.bool_) and bool(super().is_satisfied_by(val))
+
 
 #: Constraints of numbers, and of whole numbers from 1 on.
 POSITIVE = Interval(Real, 0, None, closed="neither")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from pronk.core.arrays import Array
-from pronk.core.checks import NO_LABEL, without_gaps, without_label
+from pronk.core.checks import NO_LABEL, unmasked, without_gaps, without_label
 from pronk.core.state import require
 from pronk.estimators.inputs import check_given, check_length
 
@@ -452,7 +452,7 @@ def _partner(label: Any) -> Any:
 def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
     """Return labels as an array of numbers, booleans or text, each unchanged."""
     check_given(y)
-    values = np.asarray(y)
+    values = np.asarray(unmasked(y))
     given_one_by_one = isinstance(y, list | tuple) and values.ndim == 1
     if values.ndim == 2 and values.shape[1] == 1:
         import warnings
@@ -481,7 +481,11 @@ def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
     if values.dtype.kind == "S":
         raise ValueError(f"{name} holds bytes; decode them to text")
     if values.dtype.kind not in "biufU":
-        raise ValueError(f"{name} must hold numbers, booleans or text, got {values.dtype}")
+        got = type(values[0]).__name__ if values.dtype == object and len(values) else values.dtype
+        raise ValueError(
+            f"{name} must hold numbers, booleans or text, got {got}; convert its labels to text, "
+            "as with y.astype(str)"
+        )
     if values.dtype.kind == "f":
         if values.dtype.itemsize < 8:
             values = values.astype(np.float64)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.core.checks import labelled_runs, unmasked, without_gaps, without_label
 from pronk.core.first_rows import learned_rows
 from pronk.core.state import checked_count, load_part, require
 from pronk.estimators.inputs import TimedWeights
@@ -188,7 +188,7 @@ class Evaluation:
         weights of the stream, also if the model does not use them: rows that come before the first
         label of positive weight are not scored, whatever the model.
         """
-        y = np.asarray(y)
+        y = np.asarray(unmasked(y))
         adapter = self._adapter or self._begin(predicts_labels(self.model, y))
         records = []
         done = self.rows + self.unlabelled

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pronk.core.checks import unmasked
 from pronk.estimators.inputs import with_times
 from pronk.evaluate.evaluation import Evaluation, Record, pieces
 from pronk.evaluate.formatting import Bar
@@ -124,7 +125,8 @@ def _records(
     )
     with bar or nullcontext():
         for X, y, weights in triples:
-            for rows, targets, given in pieces(X, np.asarray(y), evaluation.piece, weights):
+            y = np.asarray(unmasked(y))
+            for rows, targets, given in pieces(X, y, evaluation.piece, weights):
                 yield from evaluation.feed(rows, targets, given)
                 if bar is not None:
                     bar.show(evaluation)

@@ -24,11 +24,11 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 
 from pronk._interrupts import deferred_interrupts
-from pronk.aggregate.calibration import check_levels, ends_of
+from pronk.aggregate.calibration import check_levels, ends_of, requested_levels
 from pronk.columns.frames import Layout
 from pronk.columns.model import one_vector
 from pronk.columns.values import NUMBER
-from pronk.core.checks import without_gaps, without_label
+from pronk.core.checks import did_you_mean, without_gaps, without_label
 from pronk.core.randomness import make_seed
 from pronk.core.state import require
 from pronk.estimators import files
@@ -146,6 +146,10 @@ class Keyed:
         self._inner = inner = learner_of(self.learner)
         if files.has_kernel_function(learner):
             raise ValueError("learner has a kernel function, which no file can hold: name a kernel")
+        try:
+            files.check_has_file(learner)
+        except ValueError as error:
+            raise ValueError(f"learner: models of keys are files, and {error}") from None
         self._classifies = self.__sklearn_tags__().estimator_type == "classifier"
         task = "classification" if self._classifies else "regression"
         default = DEFAULTS[task]
@@ -168,10 +172,40 @@ class Keyed:
             found |= {f"learner__{name}": value for name, value in inner.items()}
         return found
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also the learner's as ``learner__alpha``, before the first row."""
+        if not params:
+            return self
+        if self._store is not None and len(self):
+            raise ValueError(
+                "the parameters of keyed models are set before the first row; set them in a clone: "
+                f"sklearn.base.clone(model).set_params({next(iter(params))}=..)"
+            )
+        inner = {name: value for name, value in params.items() if name.startswith("learner__")}
+        own = {name: value for name, value in params.items() if name not in inner}
+        known = self.get_params(deep=False)
+        for name in own.keys() - known.keys():
+            raise ValueError(f"Keyed has no parameter {name!r}{did_you_mean(name, known)}")
+        given = known | own
+        if inner:
+            parts = {name.removeprefix("learner__"): value for name, value in inner.items()}
+            given["learner"] = clone(given["learner"]).set_params(**parts)
+        self.abandon()
+        self.__init__(**given)  # type: ignore[misc]
+        return self
+
     def __sklearn_clone__(self) -> Keyed:
         """Return the same settings without anything learned, in a folder of its own."""
         given = {**self.get_params(deep=False), "learner": clone(self.learner), "folder": None}
         return Keyed(**given)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._store is not None:
+            raise TypeError(
+                "Keyed cannot be pickled or copied after it has opened its folder: its models are "
+                "files; use save(folder) and pronk.load(folder)"
+            )
+        return self.__dict__
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -217,6 +251,9 @@ class Keyed:
         try:
             rows, keys = self._rows(X, keys)
             targets, learned = self._checked_targets(y, len(rows), options.get("sample_weight"))
+            if not len(rows):
+                self._columns, self._coder = before
+                return _no_rows(targets, **options)
             grouped, prior = rows_by_key(keys, self.store.shards), self.prior
             if firsts is None:
                 prior, firsts = self.count_targets(targets, learned)
@@ -309,10 +346,11 @@ class Keyed:
             rows = _up_to_first(learned)
             first = call.firsts[:rows]
             kind = object if self._classifies else np.float64
-            begun = without_label(first)
-            unscored = int(learned[:rows].sum()) if begun is not None and begun.all() else 0
-            known = predictions[:rows] if begun is not None and begun.all() else first
-            predictions = np.concatenate((known, predictions[rows:])).astype(kind)
+            if (unknown := without_label(first)) is not None:  # no key had a target yet
+                first = first.copy()
+                first[unknown] = predictions[:rows][unknown]
+                unscored = int((learned[:rows] & unknown).sum())
+            predictions = np.concatenate((first, predictions[rows:])).astype(kind)
         elif late:  # rows before the first label that is learned have no prediction
             unscored = min(max(0, 1 + late - notes[0]), int(learned.sum()))
         scored = np.flatnonzero(learned)[unscored:]
@@ -444,6 +482,8 @@ class Keyed:
         rows, keys = self._rows(X, keys)
         self._columns, self._coder = before  # only learned rows determine the columns
         grouped = rows_by_key(keys, self.store.shards)
+        if not grouped:
+            return np.asarray(unknown(np.empty(0, dtype=np.intp)))
         parts = []
         for text, numbers in grouped:
             found = self.store.get(text)
@@ -466,8 +506,8 @@ class Keyed:
             if columns is not None:
                 self._coder.with_layout(columns)
         rows = self._coder.encode(X)
-        if not rows.size:
-            raise ValueError(f"X must have rows and columns beside the keys, got {rows.shape}")
+        if not rows.shape[1]:
+            raise ValueError(f"X must have columns beside the keys, got {rows.shape}")
         if columns is None:
             self._columns = self._coder.layout_
         if len(keys) != len(rows):
@@ -716,6 +756,12 @@ class Keyed:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.learner!r}, by={self.by!r})"
+
+
+def _no_rows(targets: NDArray[Any], interval: Any = None, quantiles: Any = None, **_: Any) -> Any:
+    """Return the predictions, and intervals or quantiles, of a call without rows."""
+    levels = requested_levels(interval, quantiles)
+    return targets if levels is None else (targets, np.empty((*targets.shape, len(levels))))
 
 
 def _up_to_first(learned: NDArray[np.bool_]) -> int:

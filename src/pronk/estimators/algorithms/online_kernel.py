@@ -540,23 +540,29 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
             return self._normalised(self._link(margins))
 
     def _known_from(
-        self, known_from: NDArray[np.int64], labels: Labels, after: Labels
-    ) -> NDArray[np.int64]:
-        """Return the same, where a label is known when it has arrived."""
+        self, known_from: NDArray[np.int64], labels: Labels, after: Labels, learned: NDArray[Any],
+        rows: NDArray[np.intp],
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """Return the same, where a label is known when it has arrived and is learned."""
         if not self.delay or labels.fixed:
             return known_from
-        late = np.where(known_from > 0, known_from + self.delay, 0)
-        if not self.__sklearn_is_fitted__():
-            return late
-        # Labels that wait since earlier calls; the oldest arrives first.
-        waiting = labels.classes[labels.places(self._model.late_targets)].tolist()
-        known = labels.classes[self._model.known_classes(labels.ones, len(labels.classes))]
-        arrivals = {
-            label: self.delay - len(waiting) + i + 1 for i, label in [*enumerate(waiting)][::-1]
-        }
+        waiting: list[Any] = []  # labels of earlier calls; the oldest arrives first
+        arrived: list[Any] = []
+        if self.__sklearn_is_fitted__():
+            waiting = labels.classes[labels.places(self._model.late_targets)].tolist()
+            known = self._model.known_classes(labels.ones, len(labels.classes))
+            arrived = labels.classes[known].tolist()
+        # The number of rows of this call after which each label arrives, and these rows.
+        found, first = np.unique(learned, return_index=True)
+        shift = 1 + self.delay - len(waiting)
+        counts = dict(zip(found.tolist(), (shift + len(waiting) + first).tolist(), strict=True))
+        counts |= {label: shift + i for i, label in [*enumerate(waiting)][::-1]}
+        counts |= dict.fromkeys(arrived, 0)
+        ends = np.concatenate(([0], rows + 1))
+        late = np.full(len(known_from), np.iinfo(np.int64).max)
         for place, label in enumerate(after.known.tolist()):
-            if label in arrivals and label not in known:
-                late[place] = arrivals[label]
+            if counts.get(label, len(ends)) < len(ends):
+                late[place] = ends[counts[label]]
         return late
 
     @property

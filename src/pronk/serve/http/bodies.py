@@ -95,6 +95,8 @@ def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any
     labels, features = None, []
     for tensor in tensors:
         if tensor.name in LABELS and tensor.name not in columns.places:
+            if labels is not None:
+                raise HTTPError(422, "inputs: labels are given twice, in two tensors")
             labels = _column(tensor)
         else:
             features.append(tensor)
@@ -251,6 +253,7 @@ def _work_of(
 ) -> Work:
     try:
         given = _decode(text)
+        _check_repeated(text)
     except msgspec.ValidationError as error:
         raise _explained(online, text, str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -261,6 +264,25 @@ def _work_of(
     work = _made(online, given.id, rows, labels, learn)
     work.outputs = _wanted(online, given.outputs, learn)
     return work
+
+
+#: Entries of a body, as JSON writes their names.
+_ENTRIES = tuple(f'"{field}"'.encode() for field in LearnRequest.__struct_fields__)
+
+
+def _check_repeated(text: bytes) -> None:
+    """Raise if an entry of a body is given twice: a decoder takes the last one."""
+    if all(text.count(entry) <= 1 for entry in _ENTRIES):
+        return  # usual, and much faster than the other decoder
+
+    def entries(pairs: list[tuple[str, Any]]) -> list[str]:
+        return [name for name, _ in pairs]
+
+    # The hook sees the body last. Numbers stay text: those of many digits raise an error.
+    names = json.loads(text, object_pairs_hook=entries, parse_int=str, parse_float=str)
+    for name in names:
+        if names.count(name) > 1:
+            raise HTTPError(422, f"{name} is given twice in one body; give it once")
 
 
 class Refused(NamedTuple):
