@@ -101,10 +101,10 @@ def pros_n_kons() -> None:
     X = rng.uniform(size=(40_000, 8))
     y = np.sin(3 * X[:, 0]) * X[:, 1]
     exponentials = np.linspace(-5.0, 0.0, 4096)
-    from pronk.core.elementary import exp_inplace
+    from pronk.core.kernels import exponential
 
-    exp_inplace(exponentials.copy())
-    exp = seconds(lambda: exp_inplace(exponentials.copy()), 50) / 4096
+    exponential(exponentials.copy(), -1.0)
+    exp = seconds(lambda: exponential(exponentials.copy(), -1.0), 50) / 4096
     for gamma, bandwidth, target in ((4.0, 5.0, "<= 6"), (0.4, 2.0, "<= 4")):
 
         def make(gamma: float = gamma, bandwidth: float = bandwidth) -> ProsNKONSRegressor:

@@ -13,6 +13,11 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
+def changes(scale, X):
+    """Return whether a column that was constant so far changes in these rows."""
+    return bool(scale.transform(X)[:, scale.unit == 0.0].any())
+
+
 @pytest.mark.parametrize("rows", [4, 5, 60, 499, 500, 1100])
 def test_scales_are_their_twin(rows):
     first = RNG.normal(size=(rows, 4)) * [1.0, 1e-3, 50.0, 1.0] + [0.0, 7.0, -3.0, 2.0]
@@ -22,9 +27,9 @@ def test_scales_are_their_twin(rows):
     later[:40, 3] = 2.0
     scale = FixedScale(first)
     close(scale.transform(first), naive.fixed(first, first))
-    assert scale.changes(later) and not scale.changes(later[:40])
+    assert changes(scale, later) and not changes(scale, later[:40])
     close(scale.learn_transform(later), naive.fixed(first, later))
-    assert not scale.changes(later)
+    assert not changes(scale, later)
 
 
 @pytest.mark.parametrize("rows", [4, 5, 499, 500, 1100])
@@ -57,12 +62,12 @@ def test_rounding_is_no_spread():
     assert scale.unit.tolist() == [0.0, 0.0]
     later = np.array([[1e6, 1e6 * (1 + 0.5e-12)], [1e6, 1e6 * (1 + 2e-12)]])
     assert scale.transform(later)[:, 1].tolist() == [0.0, 1.0]
-    assert not scale.changes(later[:1]) and scale.changes(later)
+    assert not changes(scale, later[:1]) and changes(scale, later)
 
 
 def test_a_column_of_zeros_does_not_change():
     scale = FixedScale(np.zeros((20, 1)))
-    assert not scale.changes(np.zeros((3, 1))) and scale.changes(np.array([[0.0], [1e-300]]))
+    assert not changes(scale, np.zeros((3, 1))) and changes(scale, np.array([[0.0], [1e-300]]))
     assert scale.transform(np.zeros((2, 1))).tolist() == [[0.0], [0.0]]
 
 

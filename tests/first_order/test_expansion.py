@@ -363,7 +363,7 @@ def test_negated_labels_negate_the_scores(name):
         fresh(name).predict_then_learn(X, -y, output="decision"), -expected
     )
     learner = fresh(name).partial_fit(X[:100], y[:100])
-    learner._model.models[0].negate()
+    learner._model.models[0].remap(-np.eye(1))
     scores = learner.predict_then_learn(X[100:], -y[100:], output="decision")
     np.testing.assert_array_equal(scores, -expected[100:])
 

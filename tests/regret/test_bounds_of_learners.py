@@ -83,7 +83,7 @@ def test_the_formulas_of_passive_aggressive_learners():
     assert pa_mistake_bound(0.25, 3.0, 2.0, 1.5) == 4.0 * (3.0 + 2 * 0.25 * 2.0)
     assert pa_mistake_bound(5.0, 3.0, 2.0, 1.5) == 1.5 * (3.0 + 2 * 5.0 * 2.0)
     assert pa_squared_loss_bound(0.25, 3.0, 2.0, 1.5) == (1.5 + 2.0) * (3.0 + 2 * 0.25 * 2.0)
-    with pytest.raises(ValueError, match="C must be positive"):
+    with pytest.raises(ValueError, match="C must be a positive finite number"):
         pa_mistake_bound(0.0, 1.0, 1.0)
 
 

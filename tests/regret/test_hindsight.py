@@ -131,8 +131,8 @@ def test_a_smaller_span_is_worse_and_is_ridge_on_nystrom_features():
 
 def test_the_clipped_comparator_stays_in_the_clip():
     X, y = stream("squared", seed=6)
-    best = best_in_hindsight(X, 3 * y, Gaussian(0.4), alpha=0.01, clip=1.0)
-    clipped = best.clipped
+    best = best_in_hindsight(X, 3 * y, Gaussian(0.4), alpha=0.01)
+    clipped = best.within(1.0)
     assert np.abs(best.predictions).max() > 1.0 and np.abs(clipped.predictions).max() == 1.0
     scale = 1.0 / np.abs(best.predictions).max()
     np.testing.assert_allclose(clipped.predictions, scale * best.predictions, rtol=1e-12, atol=0)
@@ -165,4 +165,4 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="points"):
         best_in_span(X, y, np.zeros((3, 5)))
     with pytest.raises(ValueError, match="clip"):
-        best_in_hindsight(X, y, clip=-1.0)
+        best_in_hindsight(X, y).within(-1.0)

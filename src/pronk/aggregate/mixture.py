@@ -65,7 +65,7 @@ from pronk.aggregate.stacks import (
 )
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
-from pronk.core.state import Numbers, Part, Sizes, Stateful, require
+from pronk.core.state import Fixed, Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -527,7 +527,7 @@ class Mixture(Stateful):
         self.ring.replace(*mapped, recombined(lagged, matrix, axis=-2))
 
     STATE = (
-        Numbers("discounts", ("stacks",), fixed=True, written="replaced"),
+        Fixed("discounts", shape=("stacks",)),
         Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("worst", ("outputs",), low=0.0),
         Numbers("ledger", ("ledger",), low=0.0),

@@ -5,6 +5,7 @@ A missing label is NaN among numbers, and None or NaN among anything else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -69,13 +70,17 @@ def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
     return y if values[0] is None or len(text) > 1 else np.array(values)
 
 
-# -- the hint "did you mean ...?" after an unknown name -------------------------------------------
-
-
 def check_not_lazy(X: Any) -> None:
     """Raise a ValueError if X is a query without rows, as a polars LazyFrame."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
+
+
+def check_positive(name: str, value: float, *, zero: bool = False) -> None:
+    """Raise a ValueError for a number that is not positive and finite, or 0 where it may be 0."""
+    if not (0.0 < value < math.inf or (zero and value == 0.0)):
+        kind = "non-negative" if zero else "positive"
+        raise ValueError(f"{name} must be a {kind} finite number, got {value!r}")
 
 
 def check_finite(

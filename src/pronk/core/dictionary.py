@@ -2,7 +2,7 @@
 
 `Dictionary.scan` returns which rows of a block are accepted. It needs no labels, so a whole block
 can be scanned before the learner sees it; the kernel values are returned too, because the learner
-needs the same ones. A learner that must act at every new point uses `Dictionary.read` instead.
+needs the same ones. A learner that must act at every new point reads with `Scan` instead.
 
 A rule sees the squared distances rho of rows to the span of the points, or coins. A rule of your
 own is a frozen dataclass under `Rule` with `accepts`:
@@ -36,14 +36,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.features import DEPENDENT
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, Workspace, cholesky, solve_lower
 from pronk.core.randomness import KORS_COINS, Uniforms
 from pronk.core.runtime import limited
 from pronk.core.state import Field, Part, Rows, Sizes, Stateful, require
-
-Array = NDArray[np.float64]
 
 
 class Rule:
@@ -194,9 +193,6 @@ def _require(name: str, value: Any, wanted: str, good: Callable[[float], bool]) 
 RULES: dict[str, type[Rule]] = {rule.name: rule for rule in (KORS, ALD, FirstRows, UniformRows)}
 
 
-_NONE = np.zeros(0)
-
-
 class Dictionary(Stateful):
     """The accepted points and the rule that accepts them; at most ``budget`` points.
 
@@ -239,7 +235,7 @@ class Dictionary(Stateful):
         if self.full:
             self.draw(len(X))
             return [], K
-        reading = self.read(X, K)
+        reading = Scan(self, X, K)
         rows: list[int] = []
         columns: list[Array] = []
         while (row := reading.next_row()) is not None:
@@ -254,13 +250,9 @@ class Dictionary(Stateful):
             grown[row:, old + i] = column
         return rows, grown
 
-    def read(self, X: Array, K: Array) -> Scan:
-        """Begin to read rows whose kernel values with the present points are K."""
-        return Scan(self, X, K)
-
     def draw(self, n: int) -> Array:
         """Draw the uniforms of the next n rows, also when the budget is full."""
-        return _NONE if self._uniforms is None else self._uniforms.draw(n)
+        return np.zeros(0) if self._uniforms is None else self._uniforms.draw(n)
 
     def coordinates(self, K: Array) -> Array:
         """Return w = L^-1 S k(x) for every row, valid until the next call."""
@@ -319,7 +311,7 @@ class Dictionary(Stateful):
 
 
 class Scan:
-    """A block of rows that a dictionary reads in order.
+    """A block of rows X that a dictionary reads in order; K are their values with its points.
 
     ``start`` is the first row not read yet; `coordinates` and ``rho`` belong to the rows from there
     on, in the span of the points so far.

@@ -25,8 +25,8 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.state import (
     LARGEST,
@@ -38,8 +38,6 @@ from pronk.core.state import (
     Stateful,
     require,
 )
-
-Array = NDArray[np.float64]
 
 #: Rows of the smallest bucket, and buckets of one size before two are merged.
 BUCKET, MOST = 32, 8

@@ -27,14 +27,11 @@ not on what the caller does with the result.
 import math
 from typing import Any
 
-import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
-
-Array = NDArray[np.float64]
 
 # Beyond this the reduction by three parts of pi/2 is no longer proven good to 2 ulp.
 ANGLE_LIMIT = 1048576.0
@@ -160,13 +157,6 @@ def sincos_scalar(x: float) -> tuple[float, float]:
     sine = _from_bits(_bits(sine) ^ ((quadrant & 2) << 62))
     cosine = _from_bits(_bits(cosine) ^ (((quadrant + 1) & 2) << 62))
     return sine, cosine
-
-
-@compiled
-def exp_inplace(a: Array) -> None:
-    """Replace a_j by exp(a_j) in a contiguous float64 vector."""
-    for j in range(a.shape[0]):
-        a[j] = exp_scalar(a[j])
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 from typing import Protocol
@@ -10,24 +10,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.elementary import cos_sin, exp_scalar
 from pronk.core.kernels import Kernel
-from pronk.core.linalg import (
-    GrowingCholesky,
-    Workspace,
-    solve_each,
-)
+from pronk.core.linalg import GrowingCholesky, Workspace, solve_each
 from pronk.core.randomness import FREQUENCIES, generator
-from pronk.core.state import (
-    Count,
-    Numbers,
-    Part,
-    Stateful,
-    Unsaved,
-)
-
-Array = NDArray[np.float64]
+from pronk.core.state import Count, Numbers, Part, Stateful
 
 #: With more Taylor features the r x r matrix of a second-order learner would be too large.
 MOST_TAYLOR_FEATURES = 20_000
@@ -51,6 +40,15 @@ class Embedding(Protocol):
 def chunks(n: int, rows: int) -> Iterator[slice]:
     """Return slices of ``rows`` of n rows; features of all of them would not fit in the caches."""
     return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
+
+
+def in_chunks(rows: int, function: Callable[..., Array], *arrays: Array | None) -> Array:
+    """Return what a function returns for chunks of arrays, one below the other; None stays None."""
+    parts = [
+        function(*(None if array is None else array[chunk] for array in arrays))
+        for chunk in chunks(max(len(arrays[0]), 1), rows)  # type: ignore[arg-type]
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @compiled(fastmath={"contract"})
@@ -209,7 +207,7 @@ class Nystrom(Stateful):
 
     def __init__(self) -> None:
         self._factor = GrowingCholesky()
-        self._used: list[int] = []  # which of the points have a coordinate
+        self.used = np.zeros(0, dtype=np.int64)  # which of the points have a coordinate
         self.points = 0  # points offered so far
         self._memory = Workspace()
 
@@ -223,8 +221,12 @@ class Nystrom(Stateful):
         The result is valid until the next call.
         """
         out = self._memory.allocate("features", len(K), self.size)
-        out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
+        out[:] = self._values(K)
         return self._factor.solve_rows(out)
+
+    def _values(self, K: Array) -> Array:
+        """Return the kernel values with the points that have a coordinate."""
+        return K[:, : self.points] if self.size == self.points else K[:, self.used]
 
     @property
     def factor(self) -> Array:
@@ -233,8 +235,7 @@ class Nystrom(Stateful):
 
     def transform_each(self, K: Array) -> Array:
         """Return coordinates of rows; no bit depends on the other rows."""
-        Phi = K[:, : self.points] if self.size == self.points else K[:, self._used]
-        Phi = np.array(Phi, order="C")
+        Phi = np.array(self._values(K), order="C")
         solve_each(self.factor, Phi)
         return Phi
 
@@ -247,7 +248,7 @@ class Nystrom(Stateful):
         distance = diagonal - phi @ phi
         if distance <= DEPENDENT * diagonal:
             return None
-        self._used = [*self._used, self.points - 1]
+        self.used = np.append(self.used, self.points - 1)
         return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
 
     def offer(
@@ -274,8 +275,7 @@ class Nystrom(Stateful):
             return np.flatnonzero(entered)
         rows = kept[:count]
         self._factor.append_rows(Phi[rows], columns[rows, :count])
-        order = np.cumsum(entered) - 1
-        self._used = [*self._used, *(self.points + int(order[i]) for i in rows)]
+        self.used = np.append(self.used, self.points + np.cumsum(entered)[rows] - 1)
         self.points += int(entered.sum())
         return np.flatnonzero(entered)
 
@@ -283,31 +283,15 @@ class Nystrom(Stateful):
         Count("points", "points", size="points"),
         Part("factor", sizes={"size": "size"}),
         Numbers(
-            "used",
-            ("size",),
-            "used",
-            whole=True,
-            low=0,
-            high="points",
-            structure="increasing",
-            written="computed",
+            "used", ("size",), "used", whole=True, low=0, high="points", structure="increasing",
+            written="replaced",
         ),
-        Unsaved("_used"),
-    )
+    )  # fmt: skip
 
     def require_of(self, kernel: Kernel, points: Array) -> None:
         """Raise a StateError if a map from a file is not that of the points."""
-        X = np.ascontiguousarray(points[self._used])
+        X = np.ascontiguousarray(points[self.used])
         self._factor.require_of(lambda rows: kernel(X[rows], X))
-
-    @property
-    def used(self) -> NDArray[np.int64]:
-        """Which of the points have a coordinate."""
-        return np.array(self._used, dtype=np.int64)
-
-    @used.setter
-    def used(self, places: NDArray[np.int64]) -> None:
-        self._used = places.tolist()
 
 
 def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:

@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.checks import LARGEST_INPUT
 from pronk.core.state import LARGEST_TARGET, StateError, checked_count, require
-
-Array = NDArray[np.float64]
 
 #: Numbers of rows after which the learner starts again, and the last of them.
 RESTARTS = tuple(2**i for i in range(9))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 
@@ -21,7 +21,6 @@ from pronk.core.elementary import exp_scalar
 # o moved to the first point of Z, and the pairs that lost more than three digits are computed
 # again from the differences.
 
-Array = NDArray[np.float64]
 
 #: Widest rows whose distances are summed directly; beyond, BLAS is faster (benchmarks/bench_parts).
 DIRECT_COLUMNS = 32
@@ -110,16 +109,8 @@ def square_distances(
     return out
 
 
-def absolute_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
-    """Return |x_i - z_j|_1 for all pairs."""
-    if out is None:
-        out = np.empty((len(X), len(Z)))
-    _absolute_distances(X, np.ascontiguousarray(Z.T), out)
-    return out
-
-
 @compiled(fastmath={"contract"})
-def _exponential(values: Array, rate: float) -> None:
+def exponential(values: Array, rate: float) -> None:
     """Replace values by exp(-rate * values), in place."""
     flat = values.ravel()
     for i in range(flat.size):
@@ -192,7 +183,7 @@ class Kernel(BaseEstimator):
 
     def from_distances(self, values: Array) -> Array:
         """Return the kernel values from ``distances``; may overwrite its argument."""
-        _exponential(values, self.exponent)
+        exponential(values, self.exponent)
         return values
 
     def distances_of_each(self, X: Array, Z: Array, out: Array) -> Array:
@@ -289,10 +280,12 @@ class Laplacian(Kernel):
         return rng.standard_cauchy((columns, n)) / self.bandwidth
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
-        return absolute_distances(X, Z, out)
+        if out is None:
+            out = np.empty((len(X), len(Z)))
+        _absolute_distances(X, np.ascontiguousarray(Z.T), out)
+        return out
 
-    def distances_of_each(self, X: Array, Z: Array, out: Array) -> Array:
-        return absolute_distances(X, Z, out)
+    distances_of_each = distances
 
     @property
     def exponent(self) -> float:
@@ -348,11 +341,10 @@ class Linear(Kernel):
         return np.einsum("ij,ij->i", X, X)
 
 
-class Polynomial(Kernel):
+class Polynomial(Linear):
     """(x'z + offset)^degree with a whole degree and offset >= 0."""
 
     name = "polynomial"
-    unlimited = True
 
     def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
         self.degree = degree
@@ -364,15 +356,12 @@ class Polynomial(Kernel):
         if self.offset != 0 and not _positive(self.offset):
             raise ValueError(f"kernel offset must be a finite number >= 0, got {self.offset!r}")
 
-    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
-        return np.matmul(X, Z.T, out=out)
-
     def from_distances(self, values: Array) -> Array:
         values += self.offset
         return np.power(values, self.degree, out=values)
 
     def diagonal(self, X: Array) -> Array:
-        return np.asarray((np.einsum("ij,ij->i", X, X) + self.offset) ** self.degree)
+        return np.asarray((super().diagonal(X) + self.offset) ** self.degree)
 
 
 class UserKernel(Kernel):

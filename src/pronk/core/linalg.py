@@ -11,17 +11,9 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
-from pronk.core.state import (
-    LowerTriangle,
-    Real,
-    Sizes,
-    Stateful,
-    Unsaved,
-    require,
-)
-
-Array = NDArray[np.float64]
+from pronk.core.state import Fixed, LowerTriangle, Sizes, Stateful, Unsaved, require
 
 #: Rows of a growing factor that are solved by one triangular call; the rest is matrix products.
 _PANEL = 128
@@ -335,7 +327,7 @@ class GrowingCholesky(Stateful):
 
     STATE = (
         LowerTriangle("factor", "size", "used", structure="lower", written="computed"),
-        Real("floor", "floor", low=0.0, fixed=True),
+        Fixed("floor", "floor"),
         Unsaved("_factor"),  # rows are appended, never changed, so the size is enough
         Unsaved("size"),
     )

@@ -27,13 +27,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from pronk.core.checks import did_you_mean
+from pronk.core.arrays import Array
+from pronk.core.checks import check_positive, did_you_mean
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 
-Array = NDArray[np.float64]
 Task = Literal["regression", "classification", "both"]
 
 SQUARED = 0
@@ -240,24 +240,20 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def get_loss(name: str, *, tau: float = 0.5, epsilon: float = 0.1, delta: float = 1.0) -> Loss:
-    """Return the loss of that name; parameters that it does not have are ignored."""
+def get_loss(
+    name: str | Loss, *, tau: float = 0.5, epsilon: float = 0.1, delta: float = 1.0
+) -> Loss:
+    """Return the loss of that name, or a `Loss` itself; ignore parameters of other losses."""
+    if isinstance(name, Loss):
+        return name
     if name not in LOSSES:
         hint = did_you_mean(name, LOSSES)
         raise ValueError(f"unknown loss {name!r}{hint}; the losses are {', '.join(LOSSES)}")
-    loss = LOSSES[name]
-    if loss.code == SMOOTH_HINGE:
-        return replace(loss, parameter=_checked("tau", tau))
-    if loss.code == EPSILON_INSENSITIVE:
-        return replace(loss, parameter=_checked("epsilon", epsilon, zero_allowed=True))
-    if loss.code == HUBER:
-        return replace(loss, parameter=_checked("delta", delta))
-    return loss
-
-
-def _checked(name: str, number: float, zero_allowed: bool = False) -> float:
-    """Return the parameter as a float; raise if the loss is not defined for it."""
-    if not (0.0 < number < math.inf or (zero_allowed and number == 0.0)):
-        kind = "a non-negative" if zero_allowed else "a positive"
-        raise ValueError(f"{name} must be {kind} finite number, not {number!r}")
-    return float(number)
+    given = {
+        "smooth_hinge": ("tau", tau), "epsilon_insensitive": ("epsilon", epsilon),
+        "huber": ("delta", delta),
+    }.get(name)  # fmt: skip
+    if given is None:
+        return LOSSES[name]
+    check_positive(*given, zero=name == "epsilon_insensitive")
+    return replace(LOSSES[name], parameter=float(given[1]))

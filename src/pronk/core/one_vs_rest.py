@@ -8,43 +8,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.linalg import signed_columns
 from pronk.core.state import Parts, Sizes, Stateful, require
 
-Array = NDArray[np.float64]
-
-
-class Signed(Protocol):
-    """A model of one output whose sign can be changed."""
-
-    @property
-    def points(self) -> Array | None: ...
-
-    @property
-    def learn(self) -> Callable[..., Array]: ...  # weights third, where they have a meaning
-
-    def predict(self, X: Array) -> Array: ...
-    def negate(self) -> None: ...
-    def to_state(self) -> dict[str, Any]: ...
-    def restore(self, state: dict[str, Any]) -> None: ...
-    def snapshot(self) -> Any: ...
-    def roll_back(self, snapshot: Any) -> None: ...
-
 
 class OneVsRest(Stateful):
-    """One model per output; ``make`` builds a new one.
+    """One model per output; ``make`` builds a new one, a `Stateful` engine of one output.
 
+    Its ``remap`` gets a matrix (1, 1) of 1 or -1; ``learn`` gets weights where they have a meaning.
     ``same_points``: all outputs have the same points, so that `points` returns those of one.
     """
 
-    def __init__(
-        self, make: Callable[[], Signed], outputs: int, *, same_points: bool = False
-    ) -> None:
+    def __init__(self, make: Callable[[], Any], outputs: int, *, same_points: bool = False) -> None:
         self.models = [make() for _ in range(outputs)]
         self.same_points = same_points
 
@@ -97,6 +77,6 @@ def remapped(models: Sequence[Any], matrix: Array) -> list[Any]:
             continue
         model = copy.deepcopy(models[source])
         if sign < 0:
-            model.negate()
+            model.remap(-np.eye(1))
         new.append(model)
     return new

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.state import Count, Stateful
+from pronk.core.state import Count, Fixed, Stateful
 
 #: The streams of a seed, one for each use.
 KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
@@ -44,11 +44,7 @@ class Uniforms(Stateful):
         self.count += n
         return self._generator.random(n)
 
-    STATE = (
-        Count("seed", "seed", fixed=True),
-        Count("stream", "stream", fixed=True),
-        Count("count", "count"),
-    )
+    STATE = (Fixed("seed", "seed"), Fixed("stream", "stream"), Count("count", "count"))
 
     def _update_derived(self) -> None:
         """Move the generator to the position that ``count`` has, from the start of the stream.

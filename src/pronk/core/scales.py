@@ -26,12 +26,10 @@ unit can still be chosen when the column first changes: that first step counts a
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.state import Numbers, Sizes, Stateful, require
-
-Array = NDArray[np.float64]
 
 #: A range below this share of the largest value is rounding.
 _ROUNDING = 1e-12
@@ -98,10 +96,6 @@ class FixedScale(Stateful):
         self.unit = np.where(varied, width * np.sqrt(shares.std(axis=0)), 0.0)
         self.low = np.where(varied, least - 0.5 * width, rows[0])
         self.high = np.where(varied, largest + 0.5 * width, rows[0])
-
-    def changes(self, X: Array) -> bool:
-        """Return whether a column that was constant so far changes in these rows."""
-        return _first_change(X, self.centre, self.unit, 0) is not None
 
     def learn_transform(self, X: Array) -> Array:
         """Return the scaled rows; columns that change for the first time get their unit."""

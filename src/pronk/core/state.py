@@ -101,11 +101,15 @@ class Field:
 
     def dump(self, owner: Any) -> Any:
         """Return the value for the file; None where there is none."""
-        raise NotImplementedError
+        return getattr(owner, self.attribute)
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         """Return the value for the attribute from that of a file, checked."""
         raise NotImplementedError
+
+    def missing(self, owner: Any, sizes: Sizes) -> Any:
+        """Return the value for the attribute where the file has none."""
+        return None
 
     def snapshot(self, owner: Any) -> Any:
         """Return what `roll_back` needs to put the attribute back."""
@@ -132,7 +136,6 @@ class Numbers(Field):
 
     ``whole``: of 64-bit integers, or with ``whole="float"`` doubles without a fraction;
     ``single``: of single precision.
-    ``fixed``: the very array that a new owner has.
     ``structure``: "lower" (triangular, pivots above 0), "definite" (has a Cholesky factor),
     "permutation" (of 0, 1, ...), "increasing" (strictly). ``optional``: the attribute may be None.
     """
@@ -141,12 +144,12 @@ class Numbers(Field):
         self, name: str, shape: tuple[str | int, ...], attribute: str | None = None, *,
         low: float = -LARGEST, high: float | str = LARGEST, whole: bool | str = False,
         single: bool = False, structure: str | None = None, order: Any = "C",
-        optional: bool = False, fixed: bool = False, written: Written = "in place",
+        optional: bool = False, written: Written = "in place",
     ) -> None:  # fmt: skip
         super().__init__(name, attribute)
         self.shape, self.low, self.high, self.whole = shape, low, high, whole
         self.structure, self.order, self.optional = structure, order, optional
-        self.fixed, self.written = fixed, written
+        self.written = written
         self.dtype = np.int64 if whole is True else np.float32 if single else np.float64
 
     def expected(self, owner: Any, held: bool) -> bool:
@@ -157,11 +160,7 @@ class Numbers(Field):
         return None if array is None else array.copy()
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
-        array = self.checked(value, sizes)
-        if self.fixed:
-            same = np.array_equal(array, getattr(owner, self.attribute))
-            require(same, f"{self.name} is not what the parameters make it")
-        return array
+        return self.checked(value, sizes)
 
     def checked(self, value: Any, sizes: Sizes) -> NDArray[Any]:
         """Return a copy of the array; raise if it is not what the table says."""
@@ -243,7 +242,7 @@ def _has_factor(array: NDArray[Any]) -> bool:
 class Rows(Numbers):
     """A `GrowingRows`: written by "appended" rows, or "in place" too. None stays None."""
 
-    def __init__(self, name: str, shape: tuple[str | int, str | int], *args: Any, **options: Any):
+    def __init__(self, name: str, shape: tuple[str | int, ...], *args: Any, **options: Any):
         super().__init__(name, shape, *args, **{"written": "appended", **options})
 
     def expected(self, owner: Any, held: bool) -> bool:
@@ -262,32 +261,42 @@ class Rows(Numbers):
         return rows, None if rows is None else rows.snapshot(copy=self.written == "in place")
 
     def roll_back(self, owner: Any, snapshot: Any) -> None:
-        rows, held = snapshot
-        if rows is not None:
-            rows.roll_back(held)
-        setattr(owner, self.attribute, rows)
+        roll_back_part(self, owner, snapshot)
+
+
+class Fixed(Field):
+    """A number, or an array of a shape, that the new owner has already."""
+
+    def __init__(
+        self, name: str, attribute: str | None = None, shape: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(name, attribute)
+        self.shape = shape
+
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        held = getattr(owner, self.attribute)
+        kinds = (np.ndarray,) if self.shape else (int, float)
+        same = type(value) in kinds and np.array_equal(value, held)
+        require(same, f"{self.name} is not what the parameters make it")
+        for term, got in zip(self.shape, np.shape(held), strict=True):
+            sizes.agree(term, got, self.name)
+        return held
 
 
 class Count(Field):
     """A whole number in [low, high]; a ``high`` that names a size is below it.
 
-    ``fixed``: the number that the new owner has already, whatever its size. ``size``: the number
-    is a size of that name.
+    ``size``: the number is a size of that name.
     """
 
     def __init__(
         self, name: str, attribute: str | None = None, *, low: int = 0, high: int | str = MOST,
-        fixed: bool = False, size: str | None = None,
+        size: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, attribute)
-        self.low, self.high, self.fixed, self.size = low, high, fixed, size
-
-    def dump(self, owner: Any) -> Any:
-        return getattr(owner, self.attribute)
+        self.low, self.high, self.size = low, high, size
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> int:
-        if self.fixed:
-            return fixed_number(owner, self, value)
         high = sizes[self.high] - 1 if isinstance(self.high, str) else self.high
         count = checked_count(value, self.name, self.low, high)
         if self.size:
@@ -303,32 +312,19 @@ def checked_count(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
 
 
 class Real(Field):
-    """A number in [low, high]; ``fixed``: the one that the new owner has already."""
+    """A number in [low, high]."""
 
     def __init__(
         self, name: str, attribute: str | None = None, *, low: float = -LARGEST,
-        high: float = LARGEST, fixed: bool = False,
+        high: float = LARGEST,
     ) -> None:  # fmt: skip
         super().__init__(name, attribute)
-        self.low, self.high, self.fixed = low, high, fixed
-
-    def dump(self, owner: Any) -> Any:
-        return getattr(owner, self.attribute)
+        self.low, self.high = low, high
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> float:
         require(type(value) in (int, float), f"{self.name} is not a number")
-        if self.fixed:
-            return fixed_number(owner, self, value)
         require(self.low <= value <= self.high, f"{self.name} is outside its range")
         return value
-
-
-def fixed_number(owner: Any, field: Field, value: Any) -> Any:
-    """Return what the owner holds; raise if the state has another number."""
-    held = getattr(owner, field.attribute)
-    same = isinstance(value, int | float) and not isinstance(value, bool) and value == held
-    require(same, f"{field.name} is not what the parameters make it")
-    return held
 
 
 class Places(Field):
@@ -384,10 +380,15 @@ class Part(Field):
         return part, None if part is None else part.snapshot()
 
     def roll_back(self, owner: Any, snapshot: Any) -> None:
-        part, held = snapshot
-        if part is not None:
-            part.roll_back(held)
-        setattr(owner, self.attribute, part)
+        roll_back_part(self, owner, snapshot)
+
+
+def roll_back_part(field: Field, owner: Any, snapshot: Any) -> None:
+    """Put back an object that makes its own snapshots, and roll it back."""
+    part, held = snapshot
+    if part is not None:
+        part.roll_back(held)
+    setattr(owner, field.attribute, part)
 
 
 def load_part(part: Stateful, value: Any, field: str) -> Sizes:
@@ -517,7 +518,9 @@ class Stateful:
             held = state.get(field.name) is not None
             expected = field.expected(self, held)
             require(held == expected, f"{field.name} is {'unknown' if held else 'missing'}")
-            values[field.name] = field.load(self, state[field.name], sizes) if held else None
+            values[field.name] = (
+                field.load(self, state[field.name], sizes) if held else field.missing(self, sizes)
+            )
         self._assign(values)
         self._restored(sizes)
         self._update_derived()

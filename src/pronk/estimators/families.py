@@ -31,7 +31,8 @@ from pronk.estimators.inputs import (
     parameter,
 )
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.expansion import Budget, Expansion
+from pronk.first_order.expansion import Expansion
+from pronk.first_order.support import UpdateRule
 from pronk.newton.engine import OnlineNewton
 from pronk.newton.spaces import FixedPoints
 
@@ -181,7 +182,7 @@ class ExpansionLearner(OnlineLearner):
     maintenance: Any = parameter(StrOptions({"random", "smallest", "merge"}), None, default=None)
     _linear_in_targets: ClassVar[bool] = False
 
-    def _update(self) -> Any:
+    def _update(self) -> UpdateRule:
         """Return what a row changes."""
         raise NotImplementedError
 
@@ -195,14 +196,10 @@ class ExpansionLearner(OnlineLearner):
             raise ValueError(f"maintenance={strategy!r} needs a budget")
         if strategy == "merge" and kernel.rate is None:
             raise ValueError("kernel must be gaussian for maintenance='merge'")
-        update = self._update()
-        budget = Budget(strategy, self.budget, self._threshold)
-        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
-
-    @property
-    def _threshold(self) -> float:
-        """The Projectron's."""
-        return 0.0
+        make = partial(
+            Expansion, kernel, columns, self._update(), strategy, self.budget, self._seed
+        )
+        return OneVsRest(make, outputs)
 
 
 # -- online Newton learners: loss, curvature eta and clip -----------------------------------------

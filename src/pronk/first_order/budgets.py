@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.features import DEPENDENT
@@ -36,8 +36,6 @@ from pronk.first_order.support import (
     shrink,
     smallest,
 )
-
-Array = NDArray[np.float64]
 
 #: The Forgetron's damage Q from shrinking and removing stays below this share of M mistakes.
 _SHARE = 15.0 / 32.0

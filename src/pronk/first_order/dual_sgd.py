@@ -17,15 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
-from pronk.core.features import Embedding, chunks
+from pronk.core.features import Embedding, in_chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import Workspace, doubled, recombined
 from pronk.core.losses import Loss, slope
 from pronk.core.state import Count, Numbers, Sizes, Stateful, Unsaved, require
 from pronk.first_order.gradient import add_multiple, dot
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Rows per chunk, whose features and kernel values are in memory at a time.
@@ -170,8 +170,8 @@ class DualSGD(Stateful):
         self, kernel: Kernel, embedding: Embedding, loss: Loss, alpha: float, columns: int,
         budget: int, merge: int, outputs: int = 1,
     ) -> None:  # fmt: skip
-        self.kernel, self.embedding, self.loss, self.alpha = kernel, embedding, loss, alpha
-        self.budget, self.merge = budget, merge
+        self.kernel, self.embedding = kernel, embedding
+        self.rule = DualSGDRule(loss.code, loss.parameter, alpha, budget, merge)
         self.rows = 0
         self._points = np.zeros((0, columns))  # oldest first
         self._coefficients = np.zeros((outputs, 0))
@@ -191,12 +191,9 @@ class DualSGD(Stateful):
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict, then learn, each row; Y (n, 1) are targets or numbers of classes."""
-        out = np.empty((len(X), len(self._moved)))
-        for rows in chunks(len(X), CHUNK):
-            self._learn_chunk(X[rows], np.ascontiguousarray(Y[rows, 0]), out[rows])
-        return out
+        return in_chunks(CHUNK, self._learn_chunk, X, Y)
 
-    def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
+    def _learn_chunk(self, X: Array, Y: Array) -> Array:
         before, n = len(self._points), len(X)
         K = self._memory.allocate("kernel values", n, before + n)
         K[:, :before] = self.kernel(X, self._points)
@@ -206,12 +203,12 @@ class DualSGD(Stateful):
         coefficients[:, :before] = self._coefficients
         sizes = np.full(before + n, np.inf)
         sizes[:before] = np.abs(self._coefficients).max(axis=0, initial=0.0)
-        loss = self.loss
-        rule = DualSGDRule(loss.code, loss.parameter, self.alpha, self.budget, self.merge)
         terms = Terms(sizes, coefficients, self._features, self._slots, self._moved)
-        dual_sgd_rows(rule, terms, K, Phi, y, self.rows, out)
+        y, out = np.ascontiguousarray(Y[:, 0]), np.empty((n, len(self._moved)))
+        dual_sgd_rows(self.rule, terms, K, Phi, y, self.rows, out)
         self.rows += n
         self._store_terms(X, Phi, coefficients, np.flatnonzero(sizes < np.inf))
+        return out
 
     def _store_terms(
         self, X: Array, Phi: Array, coefficients: Array, kept: NDArray[np.intp]
@@ -236,20 +233,17 @@ class DualSGD(Stateful):
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row as if it came next; the state is unchanged."""
-        parts = []
-        for rows in chunks(len(X), CHUNK):
-            s = self.kernel(X[rows], self._points) @ self._coefficients.T
-            parts.append(s + self.embedding.transform(X[rows]) @ self._moved.T)
-        return np.concatenate(parts) / (self.alpha * max(self.rows, 1))
+        return in_chunks(CHUNK, self._scores, X) / (self.rule.alpha * max(self.rows, 1))
+
+    def _scores(self, X: Array) -> Array:
+        """Return r'k + m'phi of every row."""
+        s = self.kernel(X, self._points) @ self._coefficients.T
+        return np.asarray(s + self.embedding.transform(X) @ self._moved.T)
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by linear combinations, outputs @ matrix."""
         self._coefficients = recombined(self._coefficients, matrix, axis=-2)
         self._moved = recombined(self._moved, matrix, axis=-2)
-
-    def negate(self) -> None:
-        """Turn the model into that of the negated targets."""
-        self.remap(np.array([[-1.0]]))
 
     # A chunk replaces the arrays of points, coefficients and slots, and writes features of new
     # points to free slots.
@@ -278,4 +272,4 @@ class DualSGD(Stateful):
         self._slots = np.arange(len(features))
 
     def _restored(self, sizes: Sizes) -> None:
-        require(sizes["points"] <= self.budget, "points are more than the budget")
+        require(sizes["points"] <= self.rule.budget, "points are more than the budget")

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
-from pronk.core.features import Embedding, chunks
+from pronk.core.features import Embedding, in_chunks
 from pronk.core.kernels import Kernel, square_distances
 from pronk.core.linalg import GrowingRows, Workspace, recombined
 from pronk.core.losses import Loss
@@ -33,11 +34,12 @@ from pronk.core.state import LARGEST_TARGET, Count, Numbers, Rows, Sizes, Statef
 from pronk.first_order.dual_sgd import CHUNK, class_numbers, slopes
 from pronk.first_order.gradient import add_multiple, dot
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Index of each vector in ``vectors`` (4, outputs, D + N): w, h, the sum of w, and u.
 WEIGHTS, MEMORY, SUM, SNAPSHOT = 0, 1, 2, 3
+#: The arrays of the memory's rows; the attribute is "_" + name.
+REMEMBERED = ("X", "features", "targets", "places", "terms")
 
 # -- the compiled steps ---------------------------------------------------------------------------
 
@@ -175,13 +177,12 @@ def dual_svrg_rows(
 
 
 class FirstPoints:
-    """The budget oracle: the first ``budget`` points of the stream join the core."""
-
-    #: Whether the oracle ever adds points to the core.
-    has_core = True
+    """The budget oracle: the first ``budget`` points join the core; with 0 all points move."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
+        #: Whether the oracle ever adds points to the core.
+        self.has_core = budget > 0
 
     def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
         """Return the rows of X that join the core."""
@@ -213,17 +214,7 @@ class Coverage:
         return far[joined]
 
 
-class AlwaysMove:
-    """The always-move oracle: there are no kernel terms."""
-
-    has_core = False
-
-    def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
-        """Return an empty array: no row joins the core."""
-        return np.empty(0, dtype=np.intp)
-
-
-Oracle = FirstPoints | Coverage | AlwaysMove
+Oracle = FirstPoints | Coverage
 
 
 # -- the engine -----------------------------------------------------------------------------------
@@ -242,24 +233,19 @@ class DualSVRG(Stateful):
         self, kernel: Kernel, embedding: Embedding, loss: Loss, oracle: Oracle, alpha: float,
         eta: float, memory: int, period: int, columns: int, outputs: int = 1,
     ) -> None:  # fmt: skip
-        self.kernel, self.embedding, self.loss, self.oracle = kernel, embedding, loss, oracle
-        self.eta, self.kappa = eta, 1.0 / (1.0 + eta * alpha)
-        self.memory, self.period = memory, period
+        self.kernel, self.embedding, self.oracle = kernel, embedding, oracle
+        kappa = 1.0 / (1.0 + eta * alpha)
+        self.rule = DualSVRGRule(loss.code, loss.parameter, eta, kappa, memory, period)
         self.rows = 0
         self._core = GrowingRows(columns)
         self._vectors = np.zeros((4, outputs, embedding.size))
-        self._scalars: Array | None = None  # of a file in which w and its sum are not explicit
         # With a core, a new snapshot needs the kernel values of the memory's rows, hence the rows.
-        self._allocate_memory(0, columns if oracle.has_core else 0, outputs)
+        self._X = np.zeros((0, columns if oracle.has_core else 0))
+        self._features = np.zeros((0, embedding.size))
+        self._targets = np.zeros(0)
+        self._places = np.zeros(0, dtype=np.int64)
+        self._terms = np.zeros((0, outputs))
         self._work = Workspace()
-
-    def _allocate_memory(self, rows: int, columns: int, outputs: int) -> None:
-        """Allocate a memory of ``rows`` rows."""
-        self._X = np.zeros((rows, columns))
-        self._features = np.zeros((rows, self.embedding.size))
-        self._targets = np.zeros(rows)
-        self._places = np.full(rows, -1, dtype=np.int64)
-        self._terms = np.zeros((rows, outputs))
 
     @property
     def points(self) -> Array:
@@ -272,30 +258,26 @@ class DualSVRG(Stateful):
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict, then learn, each row; Y (n, 1) are targets or numbers of classes."""
-        out = np.empty((len(X), self._vectors.shape[1]))
-        for rows in chunks(len(X), CHUNK):
-            self._learn_chunk(X[rows], np.ascontiguousarray(Y[rows, 0]), out[rows])
-        return out
+        return in_chunks(CHUNK, self._learn_chunk, X, Y)
 
-    def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
+    def _learn_chunk(self, X: Array, Y: Array) -> Array:
         arrivals = self._extend_core(X)
         self._grow_memory(len(X))
         self._copy_before_write(len(X))
-        Q = self._score_inputs(X)
-        start = 0
+        Q, y = self._score_inputs(X), np.ascontiguousarray(Y[:, 0])
+        out, start = np.empty((len(X), self._vectors.shape[1])), 0
         while start < len(X):
             stop = dual_svrg_rows(
-                self._rule(), self._memory_arrays(), self._vectors, Q, arrivals, y, start,
-                self.rows, out,
-            )  # fmt: skip
+                self.rule, self._memory, self._vectors, Q, arrivals, y, start, self.rows, out
+            )
             if self._core.size:
-                self._X[np.arange(self.rows, self.rows + stop - start) % self.memory] = X[
-                    start:stop
-                ]
+                slots = np.arange(self.rows, self.rows + stop - start) % self.rule.memory
+                self._X[slots] = X[start:stop]
             self.rows += stop - start
             start = stop
-            if self._core.size and self.rows % self.period == 0:
+            if self._core.size and self.rows % self.rule.period == 0:
                 self._refresh()
+        return out
 
     def _extend_core(self, X: Array) -> Indices:
         """Add the rows chosen by the oracle to the core and return each row's coordinate, or -1.
@@ -314,25 +296,19 @@ class DualSVRG(Stateful):
 
     def _grow_memory(self, rows: int) -> None:
         """Allocate memory for the next rows: it grows with the stream until it is full."""
-        allocated, needed = len(self._targets), min(self.memory, self.rows + rows)
+        allocated, needed = len(self._targets), min(self.rule.memory, self.rows + rows)
         if needed <= allocated:
             return
-        old = self._X, self._features, self._targets, self._places, self._terms
-        size = min(self.memory, max(needed, 2 * allocated))
-        self._allocate_memory(size, self._X.shape[1], self._terms.shape[1])
-        new = self._X, self._features, self._targets, self._places, self._terms
-        for target, source in zip(new, old, strict=True):
-            target[:allocated] = source
+        size = min(self.rule.memory, max(needed, 2 * allocated))
+        for name in REMEMBERED:
+            held = getattr(self, f"_{name}")
+            grown = np.zeros((size, *held.shape[1:]), dtype=held.dtype)
+            grown[:allocated] = held
+            setattr(self, f"_{name}", grown)
 
-    def _rule(self) -> DualSVRGRule:
-        """Return the settings for compiled code."""
-        loss = self.loss
-        return DualSVRGRule(
-            loss.code, loss.parameter, self.eta, self.kappa, self.memory, self.period
-        )
-
-    def _memory_arrays(self) -> Memory:
-        """Return the memory for compiled code."""
+    @property
+    def _memory(self) -> Memory:
+        """The memory for compiled code."""
         return Memory(self._features, self._targets, self._places, self._terms)
 
     def _score_inputs(self, X: Array) -> Array:
@@ -348,31 +324,26 @@ class DualSVRG(Stateful):
 
     def _refresh(self) -> None:
         """Recompute the memory's gradient at a new snapshot; a memory of one row cancels."""
-        if self.memory == 1:
+        if self.rule.memory == 1:
             return
-        count = min(self.rows, self.memory)
+        count = min(self.rows, self.rule.memory)
         kernels = np.empty((count, 0))
         if self._core.size:
             kernels = self.kernel(self._X[:count], self.points)
-        refresh_memory(self._rule(), self._memory_arrays(), self._vectors, kernels, count)
+        refresh_memory(self.rule, self._memory, self._vectors, kernels, count)
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row as if it came next; the state is unchanged."""
-        W = self.weights.T
-        return np.concatenate([self._score_inputs(X[rows]) @ W for rows in chunks(len(X), CHUNK)])
+        return in_chunks(CHUNK, lambda rows: self._score_inputs(rows) @ self.weights.T, X)
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by outputs @ matrix and recompute the memory's gradient."""
         self._vectors = recombined(self._vectors, matrix, axis=-2)
-        used = min(self.rows, self.memory)
+        used = min(self.rows, self.rule.memory)
         self._targets = self._targets.copy()
         self._targets[:used] = class_numbers(self._targets[:used], matrix)
         self._terms = np.zeros((len(self._targets), matrix.shape[1]))
         self._refresh()
-
-    def negate(self) -> None:
-        """Turn the model into that of the negated targets."""
-        self.remap(np.array([[-1.0]]))
 
     # -- state ------------------------------------------------------------------------------
 
@@ -386,7 +357,6 @@ class DualSVRG(Stateful):
         Numbers("terms", ("used", "outputs")),
         Count("rows", "rows"),
         Numbers("vectors", (4, "outputs", "coordinates")),
-        Numbers("scalars", (4,), optional=True, written="replaced"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -399,22 +369,14 @@ class DualSVRG(Stateful):
 
     def to_state(self) -> dict[str, Any]:
         """Return the state with only the used part of the memory."""
-        used = min(self.rows, self.memory)
+        used = min(self.rows, self.rule.memory)
         state = super().to_state()
-        memory = ("X", "features", "targets", "places", "terms")
-        return state | {name: state[name][:used] for name in memory}
+        return state | {name: state[name][:used] for name in REMEMBERED}
 
     def _restored(self, sizes: Sizes) -> None:
-        require(sizes["used"] == min(self.rows, self.memory), "rows do not fit the memory")
+        require(sizes["used"] == min(self.rows, self.rule.memory), "rows do not fit the memory")
         expected = sizes["features"] + sizes["core"]
         require(sizes["coordinates"] == expected, "vectors do not fit the core")
-        if self._scalars is not None:
-            # In early files w = scale a + pull h, and its sum is b + scales a + pulls h.
-            scale, pull, scales, pulls = self._scalars
-            base, h = self._vectors[[WEIGHTS, MEMORY]]
-            self._vectors[SUM] += scales * base + pulls * h
-            self._vectors[WEIGHTS] = scale * base + pull * h
-            self._scalars = None
         outputs = sizes["outputs"]
         if outputs > 1:
             y = self._targets
@@ -423,6 +385,6 @@ class DualSVRG(Stateful):
 
     def _copy_before_write(self, rows: int) -> None:
         """Save for a roll-back the slots of the memory that the next rows overwrite."""
-        slots = np.arange(self.rows, self.rows + min(rows, self.memory)) % self.memory
+        slots = np.arange(self.rows, self.rows + min(rows, self.rule.memory)) % self.rule.memory
         arrays = self._X, self._features, self._targets, self._places
         self._save_slots(slots, *((array, 0) for array in arrays))

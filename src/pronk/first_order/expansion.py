@@ -12,13 +12,14 @@ the Projectron on a mistake.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
+from pronk.core.features import in_chunks
 from pronk.core.kernels import DIRECT_COLUMNS, Kernel
 from pronk.core.randomness import REMOVALS, Uniforms
 from pronk.core.state import Numbers, Part, Stateful, Unsaved, require
@@ -40,7 +41,6 @@ from pronk.first_order.support import (
     VALUES,
     RowBlock,
     Support,
-    Update,
     UpdateRule,
     add,
     dot_of_first,
@@ -52,8 +52,6 @@ from pronk.first_order.support import (
     smallest,
     step,
 )
-
-Array = NDArray[np.float64]
 
 # -- the compiled loop ----------------------------------------------------------------------------
 #
@@ -143,9 +141,7 @@ def score_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -
 
 # -- the engine -----------------------------------------------------------------------------------
 
-Strategy = Literal["random", "forget", "smallest", "merge", "project"]
-
-_STRATEGIES = {
+STRATEGIES = {
     None: NONE,
     "random": RANDOM,
     "forget": FORGET,
@@ -164,34 +160,30 @@ SMALL = 32768
 SHORT_CALL = 8
 
 
-@dataclass(frozen=True)
-class Budget:
-    """At most ``size`` points, enforced by a strategy; ``threshold`` is the Projectron's eta."""
-
-    strategy: Strategy | None = None
-    size: int | None = None
-    threshold: float = 0.0
-
-
 class Expansion(Stateful):
-    """One output as a kernel expansion over the rows that changed it."""
+    """One output as a kernel expansion over the rows that changed it.
+
+    It has at most ``budget`` points, enforced by a strategy.
+    """
 
     def __init__(
         self,
         kernel: Kernel,
         columns: int,
-        update: Update,
-        budget: Budget | None = None,
+        rule: UpdateRule,
+        strategy: str | None = None,
+        budget: int | None = None,
         seed: int = 0,
     ) -> None:
         self.kernel = kernel
-        budget = budget or Budget()
-        self.rule = _rule(kernel, update, budget)
+        self.rule = rule._replace(strategy=STRATEGIES[strategy], rate=kernel.rate or 0.0)
+        if budget is not None:
+            self.rule = self.rule._replace(budget=int(budget))
         # A new point is added before another is dropped, so there is one slot more.
-        self._most_slots = np.inf if budget.size is None else budget.size + 1
-        self._uniforms = Uniforms(seed, REMOVALS) if budget.strategy == "random" else None
+        self._most_slots = self.rule.budget + 1
+        self._uniforms = Uniforms(seed, REMOVALS) if strategy == "random" else None
         running = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-        self._support = self._make_support(columns, int(min(self._most_slots, 16)), running)
+        self._support = self._make_support(columns, min(self._most_slots, 16), running)
 
     def _make_support(self, columns: int, slots: int, running: Array) -> Support:
         """Return a support set of free slots."""
@@ -234,10 +226,9 @@ class Expansion(Stateful):
         weights = np.ones(len(X)) if weights is None else weights
         start = 0
         while start < len(X):
-            stop = min(len(X), start + self._chunk())
-            rows = slice(start, stop)
+            rows = slice(start, start + (CHUNK if self._evaluates_in_loop(CHUNK) else BLOCK))
             self._learn_block(X[rows], Y[rows, 0].copy(), weights[rows], out[rows])
-            start = stop
+            start = rows.stop
         return out[:, None]
 
     def _learn_block(self, X: Array, y: Array, weights: Array, out: Array) -> None:
@@ -248,12 +239,12 @@ class Expansion(Stateful):
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row as if it came next; the state is unchanged."""
-        out = np.empty(len(X))
-        nothing = np.empty(0)
-        for start in range(0, len(X), BLOCK):
-            rows = slice(start, start + BLOCK)
-            block = self._rows(X[rows], nothing, nothing, nothing, learning=False)
-            score_rows(self.rule, self._support, block, out[rows])
+        return in_chunks(BLOCK, self._predict_block, X)
+
+    def _predict_block(self, X: Array) -> Array:
+        out, nothing = np.empty(len(X)), np.empty(0)
+        block = self._rows(X, nothing, nothing, nothing, learning=False)
+        score_rows(self.rule, self._support, block, out)
         return out[:, None]
 
     def _evaluates_in_loop(self, n: int) -> bool:
@@ -264,9 +255,6 @@ class Expansion(Stateful):
             return True
         columns = len(self._support.points)
         return columns <= DIRECT_COLUMNS or columns * self._used <= SMALL
-
-    def _chunk(self) -> int:
-        return CHUNK if self._evaluates_in_loop(CHUNK) else BLOCK
 
     def _rows(
         self, X: Array, y: Array, weights: Array, uniforms: Array, learning: bool = True
@@ -293,23 +281,19 @@ class Expansion(Stateful):
         allocated, needed = len(old.raw), min(self._used + n, self._most_slots)
         if needed <= allocated:
             return
-        slots = int(min(max(needed, 2 * allocated), self._most_slots))
+        slots = min(max(needed, 2 * allocated), self._most_slots)
         self._support = self._make_support(len(old.points), slots, old.running)
         self._fill(old)
 
     def _fill(self, source: Support) -> None:
         """Copy the slots in use from another support set."""
-        used, own = self._used, self._support
-        own.points[:, :used] = source.points[:, :used]
-        own.raw[:used] = source.raw[:used]
-        own.norms[:used] = source.norms[:used]
-        own.order[:used] = source.order[:used]
-        if self._needs_square:
-            own.square[:used, :used] = source.square[:used, :used]
+        used = self._used
+        for own, given in zip(in_use(self._support, used), in_use(source, used), strict=True):
+            own[...] = given
 
-    def negate(self) -> None:
-        """Turn the model into that of the negated targets."""
-        np.negative(self._support.raw, out=self._support.raw)
+    def remap(self, matrix: Array) -> None:
+        """Replace the output by plus or minus itself."""
+        self._support.raw[:] *= matrix[0, 0]
 
     # -- state ------------------------------------------------------------------------------
 
@@ -330,23 +314,21 @@ class Expansion(Stateful):
     def to_state(self) -> dict[str, Any]:
         """Return the slots in use; free slots are zero instead of holding dropped points."""
         used, own = self._used, self._support
-        state: dict[str, Any] = {
-            "points": own.points[:, :used].copy(),
-            "raw": own.raw[:used].copy(),
-            "norms": own.norms[:used].copy(),
-            "order": own.order[:used].copy(),
-            "running": own.running.copy(),
-        }
+        points, raw, norms, order, square = (array.copy() for array in in_use(own, used))
         active = len(self._active_slots)
-        free = own.order[active:used]
-        state["points"][:, free] = 0.0
-        state["norms"][free] = 0.0
+        free = order[active:]
+        points[:, free] = 0.0
+        norms[free] = 0.0
+        state: dict[str, Any] = {
+            "points": points, "raw": raw, "norms": norms, "order": order,
+            "running": own.running.copy(),
+        }  # fmt: skip
         if self._needs_square:  # only values with older points are read, and L^-1 has a diagonal
             age = np.full(used, active)
-            age[own.order[:active]] = np.arange(active)
+            age[order[:active]] = np.arange(active)
             own_value = 1 if self.rule.strategy == FORGET else 0
             read = (age[:, None] < active) & (age[None, :] + own_value <= age[:, None])
-            state["square"] = np.where(read, own.square[:used, :used], 0.0)
+            state["square"] = np.where(read, square, 0.0)
         if self._uniforms is not None:
             state["uniforms"] = self._uniforms.to_state()
         return state
@@ -432,12 +414,7 @@ class Expansion(Stateful):
         return active
 
 
-def _rule(kernel: Kernel, update: Update, budget: Budget) -> UpdateRule:
-    """Return the scalars for the compiled loop."""
-    return UpdateRule(
-        strategy=_STRATEGIES[budget.strategy],
-        budget=2**62 if budget.size is None else int(budget.size),
-        threshold=float(budget.threshold),
-        rate=kernel.rate or 0.0,
-        **update.numbers(),
-    )
+def in_use(support: Support, used: int) -> tuple[NDArray[Any], ...]:
+    """Return the arrays of a support set without ``running``, of its slots in use."""
+    points, raw, norms, order, square, _ = support
+    return points[:, :used], raw[:used], norms[:used], order[:used], square[:used, :used]

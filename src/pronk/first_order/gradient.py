@@ -15,17 +15,15 @@ growing set of points and continues in their span when the set is full (NOGD).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
-from pronk.core.features import Embedding, chunks
+from pronk.core.features import Embedding, chunks, in_chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, recombined
 from pronk.core.losses import Loss, slope
 from pronk.core.state import Numbers, Rows, Sizes, Stateful, require
-
-Array = NDArray[np.float64]
 
 #: Rows per chunk: 64 rows of 400 features fit in a second-level cache.
 CHUNK = 64
@@ -116,9 +114,7 @@ class Gradient(Stateful):
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row as if it came next; the state is unchanged."""
-        return np.concatenate(
-            [self.embedding.transform(X[rows]) @ self._W.T for rows in chunks(len(X), CHUNK)]
-        )
+        return in_chunks(CHUNK, lambda rows: self.embedding.transform(rows) @ self._W.T, X)
 
     @property
     def weights(self) -> Array:
@@ -211,13 +207,11 @@ class NystromGradient(Stateful):
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row as if it came next; the state is unchanged."""
         a = self._a if self._T is None else self._T @ self._w[0]
-        return np.concatenate(
-            [self.kernel(X[rows], self.points) @ a for rows in chunks(len(X), CHUNK)]
-        )[:, None]
+        return in_chunks(CHUNK, lambda rows: self.kernel(rows, self.points) @ a, X)[:, None]
 
-    def negate(self) -> None:
-        """Turn the model into that of the negated targets."""
-        self._a, self._w = -self._a, -self._w
+    def remap(self, matrix: Array) -> None:
+        """Replace the output by plus or minus itself; the losses are odd, so this is exact."""
+        self._a, self._w = matrix[0, 0] * self._a, matrix[0, 0] * self._w
 
     STATE = (
         Rows("points", ("points", "columns")),

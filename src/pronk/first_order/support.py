@@ -24,23 +24,21 @@ Update rules, the coefficient a with which a row is added, f += a k(x, .):
 
 A row of weight w makes the step of the first two rules w times as long. In the third rule its cost
 is w C, because there a step solves a problem in which C weights the row. To add a rule, write a
-frozen dataclass that returns the numbers of `UpdateRule`, a code, and its case in `step`.
+code, a function that returns its `UpdateRule`, and its case in `step`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core import losses
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.losses import HINGE, Loss
-
-Array = NDArray[np.float64]
 
 #: Codes of the budget strategies.
 NONE, RANDOM, FORGET, SMALLEST, MERGE, PROJECT = range(6)
@@ -65,15 +63,15 @@ class UpdateRule(NamedTuple):
     update: int  # code of the update rule
     loss: int  # code of the loss
     parameter: float  # of the loss
-    eta: float  # step size or cost; 1 with pegasos, where the scale is 1 / (alpha t)
-    alpha: float  # regularisation: f shrinks by 1 - eta alpha per row
-    pegasos: bool  # steps 1 / (alpha t)
-    balanced: bool  # after a random removal the others are scaled up
-    strategy: int  # code of the budget strategy
-    budget: int
-    threshold: float  # of the Projectron, on |delta|
-    aggressive: bool  # Projectron++: learn from margin errors too
-    rate: float  # 1 / (2 bandwidth^2) of a Gaussian kernel, else 0
+    eta: float = 1.0  # step size or cost; 1 with pegasos, where the scale is 1 / (alpha t)
+    alpha: float = 0.0  # regularisation: f shrinks by 1 - eta alpha per row
+    pegasos: bool = False  # steps 1 / (alpha t)
+    balanced: bool = False  # after a random removal the others are scaled up
+    aggressive: bool = False  # Projectron++: learn from margin errors too
+    threshold: float = 0.0  # of the Projectron, on |delta|
+    strategy: int = NONE  # code of the budget strategy
+    budget: int = 2**62
+    rate: float = 0.0  # 1 / (2 bandwidth^2) of a Gaussian kernel, else 0
 
 
 class Support(NamedTuple):
@@ -235,56 +233,32 @@ def smallest(support: Support) -> int:
 # -- update rules ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Mistakes:
-    """The Perceptron; ``aggressive`` also learns from margin errors (Projectron++)."""
+def mistakes(aggressive: bool = False, threshold: float = 0.0) -> UpdateRule:
+    """Return the Perceptron; ``aggressive`` also learns from margin errors (Projectron++).
 
-    aggressive: bool = False
-
-    def numbers(self) -> dict[str, Any]:
-        return {
-            "update": MISTAKES_ONLY, "loss": HINGE, "parameter": 0.0, "eta": 1.0, "alpha": 0.0,
-            "pegasos": False, "balanced": False, "aggressive": bool(self.aggressive),
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Descent:
-    """Gradient descent on a loss; ``eta`` is a number or "pegasos", which needs alpha > 0."""
-
-    loss: Loss
-    eta: float | str
-    alpha: float
-
-    def numbers(self) -> dict[str, Any]:
-        pegasos = self.eta == "pegasos"
-        return {
-            "update": GRADIENT, "loss": self.loss.code, "parameter": self.loss.parameter,
-            "eta": 1.0 if pegasos else float(self.eta), "alpha": float(self.alpha),
-            "pegasos": pegasos, "balanced": True, "aggressive": False,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Passive:
-    """Passive-Aggressive learning, with ``cost`` C for the loss that remains after the step.
-
-    The loss is the hinge or the epsilon-insensitive loss; ``squared`` selects PA-II.
+    ``threshold`` is the Projectron's eta.
     """
-
-    loss: Loss
-    cost: float
-    squared: bool
-
-    def numbers(self) -> dict[str, Any]:
-        return {
-            "update": PASSIVE_2 if self.squared else PASSIVE_1, "loss": self.loss.code,
-            "parameter": self.loss.parameter, "eta": float(self.cost), "alpha": 0.0,
-            "pegasos": False, "balanced": False, "aggressive": False,
-        }  # fmt: skip
+    return UpdateRule(
+        MISTAKES_ONLY, HINGE, 0.0, aggressive=bool(aggressive), threshold=float(threshold)
+    )
 
 
-Update = Mistakes | Descent | Passive
+def descent(loss: Loss, eta: float | str, alpha: float) -> UpdateRule:
+    """Return gradient descent; ``eta`` is a number or "pegasos", which needs alpha > 0."""
+    pegasos = eta == "pegasos"
+    size = 1.0 if pegasos else float(eta)
+    return UpdateRule(
+        GRADIENT, loss.code, loss.parameter, size, float(alpha), pegasos, balanced=True
+    )
+
+
+def passive(loss: Loss, cost: float, squared: bool) -> UpdateRule:
+    """Return PA-I, or with ``squared`` PA-II, of the hinge or the epsilon-insensitive loss.
+
+    ``cost`` is C, for the loss that remains after the step.
+    """
+    code = PASSIVE_2 if squared else PASSIVE_1
+    return UpdateRule(code, loss.code, loss.parameter, float(cost))
 
 
 @compiled

@@ -16,14 +16,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.linalg import add_products, bordered, cholesky, solve_lower
 from pronk.core.losses import SQUARED, Loss
 from pronk.core.state import Field, Numbers, Sizes, Stateful, require
-
-Array = NDArray[np.float64]
 
 #: Rows of a ledger (5, outputs): number of rows, sum (y - p)^2, sum y^2, max |y|, max |y - p|.
 ROWS, LOSS, TARGETS, LARGEST_TARGET, LARGEST_ERROR = range(5)
@@ -69,10 +67,6 @@ class Certificate:
             require(missing or type(value) in kind, f"a certificate's {name} is of another kind")
         return cls(**values)
 
-    def __getitem__(self, name: str) -> Any:
-        """Return the attribute of that name."""
-        return self.to_dict()[name]
-
     def __add__(self, other: Certificate) -> Certificate:
         """Return the certificate of two epochs, one after the other."""
         both = self.bound is not None and other.bound is not None
@@ -89,15 +83,19 @@ class Certificate:
 
 
 def squared_certificate(
-    ledger: Array, best: float, penalty: float, log_determinant: float | None, anticipate: bool
+    ledger: Array, best: float, penalty: float, bound: float | None
 ) -> Certificate:
-    """Make the certificate of one ledger column (5,); no bound without a log determinant."""
-    rows, loss, _, largest_target, largest_error = (float(value) for value in ledger)
-    scale = largest_target if anticipate else largest_error
-    bound = None if log_determinant is None else scale * scale * float(log_determinant)
+    """Make the certificate of one ledger column (5,)."""
+    loss = float(ledger[LOSS])
     # Sums of squares may cancel to a negative rounding error where the fit is perfect.
     best = max(best, 0.0)
-    return Certificate(int(rows), loss, best, penalty, loss - best - penalty, bound)
+    return Certificate(int(ledger[ROWS]), loss, best, penalty, loss - best - penalty, bound)
+
+
+def determinant_bound(ledger: Array, log_determinant: float, anticipate: bool) -> float:
+    """Return Y^2 log det(A / alpha) of one ledger column (5,)."""
+    scale = float(ledger[LARGEST_TARGET if anticipate else LARGEST_ERROR])
+    return scale * scale * float(log_determinant)
 
 
 @compiled
@@ -183,12 +181,11 @@ class RegretSums(Stateful):
         # rows, cumulative loss, constant, sum c p^2 - 2 g p, and the sum of its terms' sizes
         self._scalars = np.zeros(5)
 
-    def add(self, Phi: Array, y: Array, p: Array, terms: Any, weights: Array | None = None) -> None:
+    def add(self, Phi: Array, y: Array, p: Array, terms: Any, w: Array) -> None:
         """Add rows with features, targets and predictions; a weight w counts the loss w times.
 
-        ``terms`` are g, c and sigma of the rows (`recurrence.Terms`).
+        ``terms`` are g, c and sigma of the rows (`recurrence.gradient_terms`).
         """
-        w = np.ones(len(y)) if weights is None else weights
         g, c, sigma = terms
         sizes = np.abs(c * p * p) + np.abs(2.0 * g * p)
         change = c * p * p - 2.0 * g * p
@@ -246,9 +243,9 @@ class RegretSums(Stateful):
         rounding = 1e-10 * (terms + self._scalars[4] + np.abs(v) @ np.abs(b) + 2.0 * sizes)
         return bool(moved >= -rounding)
 
-    def negate(self) -> None:
-        """Turn the sums into those of the negated targets."""
-        self._h, self._steps = -self._h, -self._steps
+    def remap(self, matrix: Array) -> None:
+        """Replace the output by plus or minus itself."""
+        self._h, self._steps = matrix[0, 0] * self._h, matrix[0, 0] * self._steps
 
     STATE = (
         Numbers("H", ("size", "size"), order="F"),

@@ -49,18 +49,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, solve_one
 from pronk.core.state import Count, Numbers, Real, Sizes, require
-from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
+from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate, squared_certificate
 from pronk.newton.engine import Newton, OpenRows, Squared
 from pronk.newton.exact import ExactSpan
-
-Array = NDArray[np.float64]
-
 
 #: Up to this many features or points the regulariser is put back after every row.
 EXACT_SIZE = 128
@@ -124,21 +121,6 @@ def bound_terms(kappa: Array, discounts: Array, anticipate: bool) -> Array:
     return np.asarray(q / (q + room))
 
 
-def bound_holds(discount: float, half_life: float | None, anticipate: bool) -> bool:
-    """Whether the certificate has a bound: AWV has none for a discount of 1/2 or less."""
-    return half_life is not None or discount > 0.5 or not anticipate
-
-
-def discounted_certificate(
-    ledger: Array, least: float, penalty: float, bounded: bool
-) -> Certificate:
-    """Make the certificate of one ledger column (5,) from V_T and its penalty, both discounted."""
-    loss = float(ledger[LOSS])
-    bound = float(ledger[BOUND]) if bounded else None
-    best = max(least - penalty, 0.0)
-    return Certificate(int(ledger[ROWS]), loss, best, penalty, loss - best - penalty, bound)
-
-
 @compiled(fastmath={"contract", "reassoc"})
 def factor_rows(A: Array, least: float, L: Array) -> None:
     """Compute L L' = A (r, r), both in C order and lower triangles; squared pivots >= ``least``.
@@ -199,12 +181,15 @@ class Forgetting:
     """The discounts of rows: one number, or with a half-life in seconds those of their times.
 
     A subclass has ``kept``, the share of the sums that is left since the regulariser was put back,
-    and ``open_room``, the rows after which it is put back at the latest.
+    ``open_room``, the rows after which it is put back at the latest, and ``_least``, which returns
+    V_T and its penalty, per output.
     """
 
-    def _set_discount(self, discount: float, half_life: float | None) -> None:
+    def _set_discount(self, discount: float, half_life: float | None, anticipate: bool) -> None:
         self.discount = discount if half_life is None else float("nan")
         self.half_life, self._time = half_life, np.zeros(1)
+        # AWV has no bound for a discount of 1/2 or less.
+        self._has_bound = half_life is not None or discount > 0.5 or not anticipate
 
     @property
     def time(self: Any) -> float | None:
@@ -243,6 +228,13 @@ class Forgetting:
             yield slice(start, start + len(kept)), kept, len(kept) == room
             start += len(kept)
 
+    def certificate(self: Any, output: int = 0) -> Certificate:
+        """Return the discounted regret so far against the best function of the space."""
+        least, penalty = (float(values[output]) for values in self._least())
+        column = self._ledger[:, output]
+        bound = float(column[BOUND]) if self._has_bound else None
+        return squared_certificate(column, least - penalty, penalty, bound)
+
 
 class DiscountedForecaster(Forgetting, Newton):
     """Ridge or AWV of the definition above, in R^r; any number of outputs.
@@ -254,7 +246,7 @@ class DiscountedForecaster(Forgetting, Newton):
         self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float,
         half_life: float | None = None,
     ) -> None:  # fmt: skip
-        self._set_discount(discount, half_life)
+        self._set_discount(discount, half_life, anticipate)
         Newton.__init__(self, Squared(anticipate), alpha, size, outputs)
 
     def _block_rows(self) -> int:
@@ -329,22 +321,11 @@ class DiscountedForecaster(Forgetting, Newton):
         return super().leverage(Phi) / self.kept
 
     def _least(self) -> tuple[Array, Array]:
-        """Return V_T and its penalty, per output."""
-        kept, t = self.kept, self._open
-        b = kept * (self._b + self._Phi[:t].T @ self._target[:t])
-        least = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, b)
-        penalty = kept * self.alpha * np.einsum("io,io->o", self.weights, self.weights)
+        """Return V_T and its penalty, per output, in O(r)."""
+        kept, v = self.kept, self.weights
+        least = self._ledger[TARGETS] - np.einsum("io,io->o", v, kept * self.b)
+        penalty = kept * self.alpha * np.einsum("io,io->o", v, v)
         return np.maximum(least, 0.0), penalty
-
-    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
-        """Return the discounted regret so far, in O(r)."""
-        least, penalty = self._least()
-        return discounted_certificate(
-            self._ledger[:, output],
-            float(least[output]),
-            float(penalty[output]),
-            bounded and bound_holds(self.discount, self.half_life, self.rule.anticipate),
-        )
 
     def noise_variance(self) -> Array:
         """Return sigma^2 (outputs,), with discounted sums of squares and of rows."""
@@ -376,8 +357,7 @@ class DiscountedSpan(Forgetting, ExactSpan):
         discount: float, half_life: float | None = None,
     ) -> None:  # fmt: skip
         ExactSpan.__init__(self, kernel, alpha, anticipate, columns, outputs)
-        self._set_discount(discount, half_life)
-        self._roots = np.empty(0)
+        self._set_discount(discount, half_life, anticipate)
         self._open = 0  # rows since the regulariser was put back
         self._kept = 1.0  # share of the sums that is left since then
         self._length = 1  # rows after which it is put back again
@@ -419,8 +399,9 @@ class DiscountedSpan(Forgetting, ExactSpan):
         """Discount the rows, put the regulariser back, and factor again."""
         kept = self._kept**0.5
         targets = kept * (self._factor.used @ self._U.values)
-        self._roots = kept * self._roots
-        M = self._roots[:, None] * self.kernel(self.points, self.points) * self._roots
+        roots = kept * self._roots.values
+        self._roots = GrowingRows.from_state(roots)
+        M = roots * self.kernel(self.points, self.points) * roots[:, 0]
         M.flat[:: len(M) + 1] += self.alpha
         factor = GrowingCholesky(floor=self.alpha)
         factor.append(np.empty((0, len(M))), M)
@@ -441,17 +422,11 @@ class DiscountedSpan(Forgetting, ExactSpan):
             self._kept * self.alpha * np.einsum("io,io->o", U, U) / self._ledger[ONES]
         )
 
-    def certificate(self, output: int = 0) -> Certificate:
-        """Return the discounted regret so far against the best function of the whole RKHS."""
-        U, c = self._U.values[:, output], self.coefficients[:, output]
-        least = self._kept * self.alpha * float(U @ U)
-        fit = self._kept * self.alpha**2 * float(c @ c)
-        return discounted_certificate(
-            self._ledger[:, output],
-            least,
-            max(least - fit, 0.0),
-            bound_holds(self.discount, self.half_life, self.anticipate),
-        )
+    def _least(self) -> tuple[Array, Array]:
+        """Return V_T and its penalty, per output."""
+        least = self._kept * self.alpha * np.array([u @ u for u in self._U.values.T])
+        fit = self._kept * self.alpha**2 * np.array([c @ c for c in self.coefficients.T])
+        return least, np.maximum(least - fit, 0.0)
 
     STATE = (
         *ExactSpan.STATE,
@@ -463,5 +438,4 @@ class DiscountedSpan(Forgetting, ExactSpan):
 
     def _restored(self, sizes: Sizes) -> None:
         require(self._open < self._length, "open rows are more than a block has")
-        require(self._roots is not None, "roots are missing")
         super()._restored(sizes)

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
+from pronk.core.arrays import Array
 from pronk.core.linalg import (
+    GrowingRows,
     Workspace,
     add_products,
     bordered,
@@ -39,6 +40,7 @@ from pronk.core.state import (
     Count,
     LowerTriangle,
     Numbers,
+    Rows,
     Sizes,
     StateError,
     Stateful,
@@ -51,13 +53,12 @@ from pronk.newton.certificate import (
     TARGETS,
     Certificate,
     account,
+    determinant_bound,
     merge_ledgers,
     new_ledger,
     squared_certificate,
 )
 from pronk.newton.recurrence import Open
-
-Array = NDArray[np.float64]
 
 #: No block is longer.
 LONGEST_BLOCK = 1024
@@ -129,13 +130,31 @@ class AIOLI:
 Curvature = Squared | OnlineNewton | AIOLI
 
 
-def through_open(G: Array, upper: Array) -> Array:
-    """Return R (m, t) of rows whose products with the open rows are G (m, t): R T' = G."""
-    t = G.shape[1]
-    return np.asarray(dtrsm(1.0, upper[:t, :t].T, G.T, lower=1, diag=1)).T
+# -- the state in a file, and its checks ------------------------------------------------------
 
 
-# -- checks of a state from a file ------------------------------------------------------------
+class Roots(Rows):
+    """The roots of the rows' weights, `GrowingRows` (rows, 1).
+
+    A file has them as an array (rows,), if one of them is not 1.
+    """
+
+    def __init__(self, rows: str) -> None:
+        super().__init__("roots", (rows,), low=0.0)
+        self.rows = rows
+
+    def expected(self, owner: Any, held: bool) -> bool:
+        return held
+
+    def dump(self, owner: Any) -> Any:
+        roots = getattr(owner, self.attribute).values[:, 0]
+        return None if (roots == 1.0).all() else roots.copy()
+
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        return GrowingRows.from_state(self.checked(value, sizes)[:, None])
+
+    def missing(self, owner: Any, sizes: Sizes) -> Any:
+        return GrowingRows.from_state(np.ones((sizes[self.rows], 1)))
 
 
 def require_solved(name: str, L: Array, solved: Array, given: Array) -> None:
@@ -259,8 +278,8 @@ class Newton(Stateful):
         while start < len(Phi):
             stop = min(len(Phi), start + self.open_room)
             rows = slice(start, stop)
-            given = () if weights is None else (weights[rows],)
-            self._append(Phi[rows], Y[rows], out[rows], *given)
+            given = None if weights is None else weights[rows]
+            self._append(Phi[rows], Y[rows], out[rows], given)
             if not self.open_room:
                 self._close_block()
             start = stop
@@ -277,7 +296,7 @@ class Newton(Stateful):
         solve_rows(self._L, Z)
         F = Z @ self._beta
         G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.allocate("G", m, t + m))
-        batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
+        batch = recurrence.Batch(Y, np.ones(m) if weights is None else weights, out)
         if self.rule.unit:
             self._target[t : t + m] = Y
             recurrence.squared_rows(G, F, batch, t, self.rule.anticipate, self._block)
@@ -362,28 +381,25 @@ class Newton(Stateful):
 
     def predict(self, Phi: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
-        q = self.leverage(Phi) if self.rule.anticipate else None
-        return self._from_margins(Phi @ self.weights, q)
-
-    def _from_margins(self, F: Array, q: Array | None) -> Array:
-        """Return predictions from f = v'phi (n, outputs) and, with anticipation, leverages q."""
-        if not self.rule.unit and self.rule.anticipate:
+        F = Phi @ self.weights
+        if self.rule.anticipate:
+            q = self.leverage(Phi)
+            if self.rule.unit:
+                return np.asarray(F / (1.0 + q[:, None]))
             recurrence.anticipated_margins(F, q, F)
-            return F
-        if not self.rule.unit:
-            clip = self._running[recurrence.CLIP]
-            return np.clip(F, -clip, clip)
-        if not self.rule.anticipate or q is None:
-            return F
-        return np.asarray(F / (1.0 + q[:, None]))
+        elif not self.rule.unit:
+            F = np.clip(F, -self.running_clip, self.running_clip)
+        return F
 
     def leverage(self, Phi: Array) -> Array:
         """Return q = phi' A^-1 phi for every row."""
         Z = solve_rows(self._L, Phi.copy())
         q = np.einsum("ij,ij->i", Z, Z)
-        if self._open:
-            R = through_open(Z @ self._Z[: self._open].T, self._upper)
-            q -= (R * R) @ self._kappa[: self._open]
+        if t := self._open:
+            # R T' = G
+            G = Z @ self._Z[:t].T
+            R = dtrsm(1.0, self._upper[:t, :t].T, G.T, lower=1, diag=1).T
+            q -= (R * R) @ self._kappa[:t]
         return np.maximum(q, 0.0)
 
     def noise_variance(self) -> Array:
@@ -392,9 +408,7 @@ class Newton(Stateful):
         It maximises the likelihood of all targets under a Gaussian process whose noise is alpha
         times its signal variance.
         """
-        t = self._open
-        b = self._b + self._Phi[:t].T @ self._target[:t]
-        squares = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, b)
+        squares = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, self.b)
         rows = self._ledger[ROWS]
         return np.where(rows > 0.0, np.maximum(squares, 0.0) / np.maximum(rows, 1.0), np.nan)
 
@@ -421,13 +435,11 @@ class Newton(Stateful):
         t = self._open
         return np.asarray(self._b + self._Phi[:t].T @ self._target[:t])
 
-    def learn_with_terms(
-        self, Phi: Array, Y: Array, weights: Array | None
-    ) -> tuple[Array, recurrence.Terms]:
+    def learn_with_terms(self, Phi: Array, Y: Array, weights: Array) -> tuple[Array, Any]:
         """Learn rows; return their predictions (n, 1), and what they add to a certificate."""
-        before, w = self._running.copy(), _ones_or(weights, Y)
+        before = self._running.copy()
         out = self.learn(Phi, Y, weights)
-        return out, recurrence.gradient_terms(Y[:, 0], out[:, 0], w, self._rule, before)
+        return out, recurrence.gradient_terms(Y[:, 0], out[:, 0], weights, self._rule, before)
 
     @property
     def eta_is_certified(self) -> bool:
@@ -441,28 +453,23 @@ class Newton(Stateful):
         return float(self._running[recurrence.GRADIENT_TERMS])
 
     def log_determinant(self) -> float:
-        """Return log det(A / alpha), from the factor's diagonal and 1 + c q of each open row."""
+        """Return log det(A / alpha) where c = 1; kappa of an open row is 1 / (1 + q)."""
         factor = 2.0 * float(np.log(np.diag(self._L)).sum()) - self.size * np.log(self.alpha)
-        if self.rule.unit:
-            return factor - float(np.log(self._kappa[: self._open]).sum())
-        # kappa = c / (1 + c q)
-        c, kappa = self._curvature[: self._open], self._kappa[: self._open]
-        return factor + float(np.log(c[c > 0] / kappa[c > 0]).sum())
+        return factor - float(np.log(self._kappa[: self._open]).sum())
 
-    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
-        """Return the regret so far against the best of the current space, in O(r)."""
-        if not self.rule.unit and self.rule.anticipate:
-            return self._logistic_certificate()
+    def certificate(self, output: int = 0) -> Certificate:
+        """Return the regret so far against the best of the current space, in O(r).
+
+        For the online Newton step see `RegretSums`.
+        """
         if not self.rule.unit:
-            raise TypeError("online Newton keeps its certificate in RegretSums")
+            return self._logistic_certificate()
         v = self.weights[:, output]
         fit = float(v @ self.b[:, output])
         penalty = self.alpha * float(v @ v)
         column = self._ledger[:, output]
-        determinant = self.log_determinant() if bounded else None
-        return squared_certificate(
-            column, float(column[2]) - fit - penalty, penalty, determinant, self.rule.anticipate
-        )
+        bound = determinant_bound(column, self.log_determinant(), self.rule.anticipate)
+        return squared_certificate(column, float(column[TARGETS]) - fit - penalty, penalty, bound)
 
     def _logistic_certificate(self) -> Certificate:
         """Return AIOLI's certificate: its surrogate's regret, whose minimiser is v.
@@ -484,9 +491,9 @@ class Newton(Stateful):
         diagonal = self.alpha if diagonal is None else diagonal
         self._A = bordered(self._A, diagonal)
         self._L = bordered(self._L, np.sqrt(diagonal))
-        self._b, self._beta = _with_zero_row(self._b), _with_zero_row(self._beta)
-        self._Phi, self._Z = _with_zero_row(self._Phi.T).T, _with_zero_row(self._Z.T).T
-        self._Phi, self._Z = np.ascontiguousarray(self._Phi), np.ascontiguousarray(self._Z)
+        row, column = np.zeros((1, self.outputs)), np.zeros((len(self._Phi), 1))
+        self._b, self._beta = np.vstack((self._b, row)), np.vstack((self._beta, row))
+        self._Phi, self._Z = np.hstack((self._Phi, column)), np.hstack((self._Z, column))
         self.size += 1
         self._weights = None
         if self._open == 0:
@@ -509,10 +516,6 @@ class Newton(Stateful):
         self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
         self._ledger = recombined(self._ledger, matrix, absolute=True)
         self._weights = None
-
-    def negate(self) -> None:
-        """Turn the learner into that of the negated targets."""
-        self.remap(-np.eye(self.outputs))
 
     # -- state ------------------------------------------------------------------------------
 
@@ -575,11 +578,3 @@ class Newton(Stateful):
 
     def _update_derived(self) -> None:
         self._weights = None
-
-
-def _ones_or(weights: Array | None, Y: Array) -> Array:
-    return np.ones(len(Y)) if weights is None else weights
-
-
-def _with_zero_row(rows: Array) -> Array:
-    return np.concatenate((rows, np.zeros((1, rows.shape[1]))))

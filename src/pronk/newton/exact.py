@@ -29,15 +29,22 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.dictionary import KORS, Dictionary
+from pronk.core.arrays import Array
+from pronk.core.dictionary import KORS, Dictionary, Scan
+from pronk.core.features import in_chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, recombined, solve_lower
 from pronk.core.state import Field, Numbers, Part, Rows, Sizes, Stateful, require
 from pronk.newton import recurrence
-from pronk.newton.certificate import Certificate, account, new_ledger, squared_certificate
-from pronk.newton.engine import OnlineNewton
-
-Array = NDArray[np.float64]
+from pronk.newton.certificate import (
+    Certificate,
+    account,
+    determinant_bound,
+    new_ledger,
+    squared_certificate,
+)
+from pronk.newton.engine import OnlineNewton, Roots
+from pronk.newton.recurrence import Batch, Open
 
 #: Rows per block: enough for matrix products, little kernel memory beside L.
 BLOCK = 128
@@ -55,7 +62,7 @@ class ExactSpan(Stateful):
         self._U = GrowingRows(outputs)
         self._ledger = new_ledger(outputs)
         self._coefficients: Array | None = None
-        self._roots: Array | None = None  # of the rows' weights; all 1 until the first one comes
+        self._roots = GrowingRows(1)  # of the rows' weights
 
     @property
     def points(self) -> Array:
@@ -63,36 +70,25 @@ class ExactSpan(Stateful):
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
-        blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
-        if weights is None and self._roots is None:
-            return np.concatenate([self._learn_block(X[rows], Y[rows]) for rows in blocks])
-        if self._roots is None:
-            self._roots = np.ones(self._points.size)
         roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
-        parts = [self._learn_block(X[rows], Y[rows], roots[rows]) for rows in blocks]
-        return np.asarray(np.concatenate(parts))
+        return in_chunks(BLOCK, self._learn_block, X, Y, roots)
 
-    def _learn_block(self, X: Array, Y: Array, roots: Array | None = None) -> Array:
+    def _learn_block(self, X: Array, Y: Array, roots: Array) -> Array:
         """Learn a block; a row of weight w is sqrt(w) k(x, .) with sqrt(w) times its target."""
-        if roots is None:
-            return self._learn_values(X, self.kernel(self.points, X), self.kernel(X, X), Y)
-        K = self._roots[:, None] * self.kernel(self.points, X) * roots  # type: ignore[index]
+        K = self._roots.values * self.kernel(self.points, X) * roots
         own = roots[:, None] * self.kernel(X, X) * roots
-        P = self._learn_values(X, K, own, Y * roots[:, None])
-        self._roots = np.concatenate((self._roots, roots))  # type: ignore[arg-type]
-        return np.asarray(P / roots[:, None])
-
-    def _learn_values(self, X: Array, K: Array, own: Array, Y: Array) -> Array:
+        Y = Y * roots[:, None]
         V = self._factor.solve(K)
         F = V.T @ self._U.values
-        corner = own + self.alpha * np.eye(len(X))
-        block = self._factor.append(V, corner)
+        block = self._factor.append(V, own + self.alpha * np.eye(len(X)))
         pivots = np.diag(block)[:, None]
         U = solve_lower(block, Y - F)
         self._U.append(U)
         self._points.append(X)
+        self._roots.append(roots[:, None])
         self._coefficients = None
-        return self._finish(Y - pivots * U, Y, self.alpha / pivots**2)
+        P = self._finish(Y - pivots * U, Y, self.alpha / pivots**2)
+        return np.asarray(P / roots[:, None])
 
     def _finish(self, F: Array, Y: Array, kappa: Array) -> Array:
         """Return the predictions of rows with ridge predictions F and kappa = 1 / (1 + q)."""
@@ -109,8 +105,7 @@ class ExactSpan(Stateful):
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
-        blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
-        return np.concatenate([self._predict_block(X[rows]) for rows in blocks])
+        return in_chunks(BLOCK, self._predict_block, X)
 
     def _predict_block(self, X: Array) -> Array:
         K = self._values(X)
@@ -119,8 +114,7 @@ class ExactSpan(Stateful):
 
     def _values(self, X: Array) -> Array:
         """Return kernel values (n, points), times the roots of the weights of the points."""
-        K = self.kernel(X, self.points)
-        return K if self._roots is None else K * self._roots
+        return np.asarray(self.kernel(X, self.points) * self._roots.values[:, 0])
 
     def _leverage(self, X: Array, K: Array) -> Array:
         """Return q = (k(x, x) - |L^-1 k|^2) / alpha for rows with values K (n, points)."""
@@ -142,8 +136,7 @@ class ExactSpan(Stateful):
 
         Its square is sigma^2 (1 + q).
         """
-        blocks = [X[i : i + BLOCK] for i in range(0, len(X), BLOCK)]
-        q = np.concatenate([self._leverage(block, self._values(block)) for block in blocks])
+        q = in_chunks(BLOCK, lambda rows: self._leverage(rows, self._values(rows)), X)
         return np.sqrt((1.0 + q)[:, None] * self.noise_variance())
 
     def remap(self, matrix: Array) -> None:
@@ -161,16 +154,16 @@ class ExactSpan(Stateful):
         least = self.alpha * float(U @ U)
         loss = self.alpha**2 * float(c @ c)  # the residuals of the fit are alpha c
         determinant = self._factor.log_determinant() - len(U) * np.log(self.alpha)
-        return squared_certificate(
-            self._ledger[:, output], loss, max(least - loss, 0.0), determinant, self.anticipate
-        )
+        column = self._ledger[:, output]
+        bound = determinant_bound(column, determinant, self.anticipate)
+        return squared_certificate(column, loss, max(least - loss, 0.0), bound)
 
     STATE: ClassVar[tuple[Field, ...]] = (
         Rows("points", ("points", "columns")),
         Part("factor", sizes={"size": "points"}),
         Rows("U", ("points", "outputs")),
         Numbers("ledger", (5, "outputs"), low=0.0),
-        Numbers("roots", ("points",), low=0.0, written="replaced", optional=True),
+        Roots("points"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -181,8 +174,7 @@ class ExactSpan(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         if not self.kernel.foreign:
-            X = self.points
-            roots = np.ones(len(X)) if self._roots is None else self._roots
+            X, roots = self.points, self._roots.values[:, 0]
             self._factor.require_of(
                 lambda rows: roots[rows, None] * self.kernel(X[rows], X) * roots, self.alpha
             )
@@ -217,14 +209,12 @@ class KONS(Stateful):
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
-        w = np.ones(len(X)) if weights is None else weights
-        blocks = [slice(i, i + KONS_BLOCK) for i in range(0, len(X), KONS_BLOCK)]
-        return np.concatenate([self._learn_block(X[rows], Y[rows], w[rows]) for rows in blocks])
+        weights = np.ones(len(X)) if weights is None else weights
+        return in_chunks(KONS_BLOCK, self._learn_block, X, Y, weights)
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
-        blocks = [slice(i, i + KONS_BLOCK) for i in range(0, len(X), KONS_BLOCK)]
-        raw = np.concatenate([self._raw(self.kernel(X[b], self.points))[1] for b in blocks])
+        raw = in_chunks(KONS_BLOCK, lambda rows: self._raw(self.kernel(rows, self.points))[1], X)
         clip = self._running[recurrence.CLIP]
         return np.clip(raw, -clip, clip)[:, None]
 
@@ -236,24 +226,21 @@ class KONS(Stateful):
         return V, (K @ self._coefficients.values[:, 0] - u @ V) / self.alpha
 
     def _learn_block(self, X: Array, Y: Array, weights: Array) -> Array:
-        K, own = self.kernel(X, self.points), self.kernel(X, X)
+        K, own, m = self.kernel(X, self.points), self.kernel(X, X), len(X)
         V, F = self._raw(K)
-        block = KonsBlock(weights)
-        block.G = (own - V.T @ V) / self.alpha
-        block.F = F[:, None].copy()
-        out = self._learn_rows(X, Y, own, block)
-        c = block.target[:, 0]
-        self._add_block(K, own, V, c, np.sqrt(block.curvature))
+        block = Open(np.zeros((m, m)), np.zeros(m), np.zeros((m, 1)), np.zeros(m), np.zeros((m, 1)))
+        batch = Batch(Y, weights, np.empty((m, 1)))
+        self._learn_rows(X, own, (own - V.T @ V) / self.alpha, F[:, None].copy(), batch, block)
+        self._add_block(K, own, V, block.target[:, 0], np.sqrt(block.curvature))
         self._points.append(X)
         self._coefficients.append(block.target)
-        return out
+        return batch.out
 
-    def _learn_rows(self, X: Array, Y: Array, own: Array, block: KonsBlock) -> Array:
+    def _learn_rows(
+        self, X: Array, own: Array, G: Array, F: Array, batch: Batch, block: Open
+    ) -> None:
         """Run the recurrence over the block; the curvature of every row enters A."""
-        out = np.empty((len(X), 1))
-        batch = recurrence.Batch(Y, block.weights, out)
-        recurrence.newton_rows(block.G, block.F, batch, 0, self._rule, self._running, block.open)
-        return out
+        recurrence.newton_rows(G, F, batch, 0, self._rule, self._running, block)
 
     def _add_block(self, K: Array, own: Array, V: Array, c: Array, d: Array) -> None:
         """Add the block's coefficients c to (K c)_R, and its rows with d > 0 to R."""
@@ -268,10 +255,10 @@ class KONS(Stateful):
         there = K[rows] @ self._coefficients.values[:, 0] + own[rows] @ c
         self._members.append(np.column_stack((first + rows, d[rows], there)))
 
-    def negate(self) -> None:
-        """Turn the learner into that of the negated targets."""
-        self._coefficients.remap(-np.eye(1))
-        self._members.values[:, 2] *= -1.0
+    def remap(self, matrix: Array) -> None:
+        """Replace the output by plus or minus itself."""
+        self._coefficients.remap(matrix)
+        self._members.values[:, 2] *= matrix[0, 0]
 
     STATE: ClassVar[tuple[Field, ...]] = (
         Rows("points", ("points", "columns")),
@@ -294,21 +281,6 @@ class KONS(Stateful):
             self._factor.require_of(
                 lambda rows: d[rows, None] * self.kernel(X[rows], X) * d, self.alpha
             )
-
-
-class KonsBlock:
-    """The arrays of one block's recurrence."""
-
-    G: Array
-    F: Array
-
-    def __init__(self, weights: Array) -> None:
-        m = len(weights)
-        self.weights = weights
-        self.curvature, self.target = np.zeros(m), np.zeros((m, 1))
-        self.open = recurrence.Open(
-            np.zeros((m, m)), np.zeros(m), np.zeros((m, 1)), self.curvature, self.target
-        )
 
 
 class SketchedKONS(KONS):
@@ -334,20 +306,19 @@ class SketchedKONS(KONS):
         self.kors = Dictionary(kernel, columns, KORS(alpha, epsilon, beta), seed)
         self._coins = np.array([floor, epsilon, beta, alpha])
 
-    def _learn_rows(self, X: Array, Y: Array, own: Array, block: KonsBlock) -> Array:
+    def _learn_rows(
+        self, X: Array, own: Array, G: Array, F: Array, batch: Batch, block: Open
+    ) -> None:
         """Run the recurrence from point to point of KORS, which change the scores of later rows."""
-        out = np.empty((len(X), 1))
-        batch = recurrence.Batch(Y, block.weights, out)
-        reading = self.kors.read(X, self.kernel(X, self.kors.points))
+        reading = Scan(self.kors, X, self.kernel(X, self.kors.points))
         row = 0
         while row < len(X):
             row, p = recurrence.sketched_rows(
-                block.G, block.F, batch, row, self._rule, self._running, self._coins,
-                reading.rho, reading.uniforms, block.open,
+                G, F, batch, row, self._rule, self._running, self._coins, reading.rho,
+                reading.uniforms, block,
             )  # fmt: skip
             if p > 0.0:  # KORS keeps the row before this one
                 kept = row - 1
                 reading.accept(kept, np.sqrt(block.curvature[kept] / p), own[kept, kept:])
-        return out
 
     STATE = (*KONS.STATE, Part("kors", "kors"))

@@ -16,14 +16,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pronk.core.dictionary import ALD, Dictionary
+from pronk.core.arrays import Array
+from pronk.core.dictionary import ALD, Dictionary, Scan
+from pronk.core.features import in_chunks
 from pronk.core.kernels import Kernel
 from pronk.core.state import Part, Sizes, Stateful, require
 from pronk.newton.engine import Newton, Squared
-
-Array = NDArray[np.float64]
 
 #: Rows per chunk, whose kernel values are in memory at a time.
 CHUNK = 256
@@ -35,7 +34,7 @@ class LeastSquares(Newton):
     def __init__(self, outputs: int) -> None:
         super().__init__(Squared(anticipate=False), 1.0, 0, outputs)
 
-    def grow_with_row(self, targets: Array, weight: float = 1.0) -> None:
+    def grow_with_row(self, targets: Array, weight: float) -> None:
         """Add a coordinate and the row that is 1 in it and 0 elsewhere."""
         self.grow(weight)
         self._b[-1] = weight * targets
@@ -59,36 +58,31 @@ class KRLS(Stateful):
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
-        out = np.empty(Y.shape)
-        for start in range(0, len(X), CHUNK):
-            rows = slice(start, start + CHUNK)
-            self._learn_chunk(
-                X[rows], Y[rows], None if weights is None else weights[rows], out[rows]
-            )
-        return out
+        weights = np.ones(len(X)) if weights is None else weights
+        return in_chunks(CHUNK, self._learn_chunk, X, Y, weights)
 
-    def _learn_chunk(self, X: Array, Y: Array, weights: Array | None, out: Array) -> None:
-        reading = self.dictionary.read(X, self.kernel(X, self.points))
+    def _learn_chunk(self, X: Array, Y: Array, weights: Array) -> Array:
+        out = np.empty(Y.shape)
+        reading = Scan(self.dictionary, X, self.kernel(X, self.points))
         while True:
             start, new = reading.start, reading.next_row()
             stop = len(X) if new is None else new
             A = self.dictionary.solve_transposed(reading.coordinates(start, stop))
-            given = None if weights is None else weights[start:stop]
-            out[start:stop] = self.learner.learn(A, Y[start:stop], given)
+            out[start:stop] = self.learner.learn(A, Y[start:stop], weights[start:stop])
             if new is None:
-                break
+                return out
             own = self.dictionary.solve_transposed(reading.coordinates(new, new + 1))
             out[new] = self.learner.predict(own)[0]
             reading.accept(new)
-            self.learner.grow_with_row(Y[new], 1.0 if weights is None else float(weights[new]))
+            self.learner.grow_with_row(Y[new], float(weights[new]))
 
     def predict(self, X: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
-        parts = []
-        for start in range(0, len(X), CHUNK):
-            W = self.dictionary.coordinates(self.kernel(X[start : start + CHUNK], self.points))
-            parts.append(self.learner.predict(self.dictionary.solve_transposed(W)))
-        return np.concatenate(parts)
+        return in_chunks(CHUNK, self._predict_chunk, X)
+
+    def _predict_chunk(self, X: Array) -> Array:
+        W = self.dictionary.coordinates(self.kernel(X, self.points))
+        return self.learner.predict(self.dictionary.solve_transposed(W))
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by linear combinations of them."""

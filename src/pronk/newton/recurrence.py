@@ -25,13 +25,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pronk.core import losses
+from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
-
-Array = NDArray[np.float64]
 
 #: How eta is chosen: a given number, sigma/2 of the loss, 1 / (L C sqrt t), as AIOLI does, or
 #: 1 / (4 C^2 + 4) as NONS-ALD does.
@@ -207,29 +205,15 @@ def newton_row(
     return p
 
 
-class Terms(NamedTuple):
-    """What rows add to the sums of a certificate; each (m,)."""
-
-    slope: Array  # g = w l'(p, y)
-    curvature: Array  # c = eta g^2 / w
-    sigma: Array  # that of the loss on [-C, C], over w
-
-
-def gradient_terms(y: Array, p: Array, weights: Array, rule: Array, running: Array) -> Terms:
-    """Return the terms of rows with targets, predictions and weights (m,), as `newton_row` does.
-
-    ``running`` is that before the rows.
-    """
-    terms = Terms(np.zeros(len(y)), np.zeros(len(y)), np.zeros(len(y)))
-    _write_terms(y, p, weights, rule, running, *terms)
-    return terms
-
-
 @compiled
-def _write_terms(
-    y: Array, p: Array, weights: Array, rule: Array, running: Array, slope: Array,
-    curvature: Array, sigma: Array,
-) -> None:  # fmt: skip
+def gradient_terms(
+    y: Array, p: Array, weights: Array, rule: Array, running: Array
+) -> tuple[Array, Array, Array]:
+    """Return what rows add to a certificate: g, c as in `newton_row`, and sigma on [-C, C] over w.
+
+    y, p and weights (m,) are the rows' targets, predictions and w; ``running`` is that before them.
+    """
+    slope, curvature, sigma = np.zeros(y.size), np.zeros(y.size), np.zeros(y.size)
     code, parameter, clip = int(rule[LOSS]), rule[PARAMETER], running[CLIP]
     for i in range(len(y)):
         if rule[CLIP_GROWS] != 0.0:
@@ -240,6 +224,7 @@ def _write_terms(
             eta = choose_eta(int(rule[ETA_MODE]), rule[ETA], code, parameter, clip, row)
             curvature[i] = eta * slope[i] * slope[i] / weights[i]
             sigma[i] = _curvature(code, parameter, clip, y[i]) / weights[i]
+    return slope, curvature, sigma
 
 
 @compiled

@@ -7,38 +7,21 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.dictionary import Dictionary
-from pronk.core.features import Embedding, Nystrom, chunks, extend
+from pronk.core.features import Embedding, Nystrom, extend, in_chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, Workspace
 from pronk.core.one_vs_rest import remapped
-from pronk.core.state import (
-    LARGEST_TARGET,
-    Count,
-    Numbers,
-    Part,
-    Parts,
-    Rows,
-    Sizes,
-    Stateful,
-    require,
-)
+from pronk.core.state import LARGEST_TARGET, Count, Part, Parts, Rows, Sizes, Stateful, require
 from pronk.newton.certificate import Certificate, RegretSums
-from pronk.newton.engine import AIOLI, Newton, OnlineNewton
-
-Array = NDArray[np.float64]
+from pronk.newton.engine import AIOLI, Newton, OnlineNewton, Roots
 
 #: Rows whose features or kernel values are in memory at a time: whole blocks of 48 and 96.
 CHUNK = 288
 
 Growth = Literal["carry", "restart", "exact"]
-
-
-def _of(weights: Array | None, rows: slice) -> Array | None:
-    """Return the weights of some rows; None without weights."""
-    return None if weights is None else weights[rows]
 
 
 class NewtonBank(Stateful):
@@ -49,12 +32,7 @@ class NewtonBank(Stateful):
     """
 
     def __init__(
-        self,
-        rule: OnlineNewton | AIOLI,
-        alpha: float,
-        size: int,
-        outputs: int,
-        track: bool = False,
+        self, rule: OnlineNewton | AIOLI, alpha: float, size: int, outputs: int, track: bool = False
     ) -> None:
         self.rule, self.alpha = rule, alpha
         self.learners = [Newton(rule, alpha, size) for _ in range(outputs)]
@@ -67,6 +45,7 @@ class NewtonBank(Stateful):
 
     def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
+        weights = np.ones(len(Phi)) if weights is None else weights
         out = np.empty((len(Phi), self.outputs))
         for o, learner in enumerate(self.learners):
             y = np.ascontiguousarray(Y[:, o : o + 1])
@@ -87,9 +66,6 @@ class NewtonBank(Stateful):
             learner.grow()
         for sums in self.sums:
             sums.grow()
-
-    def grow_with_history(self, history: Array, column: Array, targets: Array) -> None:
-        raise TypeError("the slopes of the past belong to its own space: carry over or restart")
 
     def restart(self, size: int) -> None:
         for o, learner in enumerate(self.learners):
@@ -119,7 +95,7 @@ class NewtonBank(Stateful):
 class Features(Stateful):
     """What fixed and growing features share: a learner behind a map x -> phi(x)."""
 
-    learner: Newton | NewtonBank
+    learner: Any  # a Newton or a NewtonBank
 
     def _features(self, X: Array) -> Array:
         """Return phi(x) of rows, valid until the next call."""
@@ -129,19 +105,24 @@ class Features(Stateful):
         """Return k(x, x) of rows."""
         raise NotImplementedError
 
+    def _learn_chunk(self, X: Array, Y: Array, weights: Array | None) -> Array:
+        raise NotImplementedError
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row."""
+        return in_chunks(CHUNK, self._learn_chunk, X, Y, weights)
+
     def predict(self, X: Array) -> Array:
         """Predict each row as if it came next and did not enter the dictionary."""
-        parts = [self.learner.predict(self._features(X[rows])) for rows in chunks(len(X), CHUNK)]
-        return np.concatenate(parts)
+        return in_chunks(CHUNK, lambda rows: self.learner.predict(self._features(rows)), X)
 
     def deviation(self, X: Array) -> Array:
         """Return the standard deviation of y (n, outputs) at rows that may come next."""
-        assert isinstance(self.learner, Newton)
-        parts = [
-            self.learner.deviation(self._features(X[rows]), self._diagonal(X[rows]))
-            for rows in chunks(len(X), CHUNK)
-        ]
-        return np.concatenate(parts)
+
+        def deviation(rows: Array) -> Array:
+            return np.asarray(self.learner.deviation(self._features(rows), self._diagonal(rows)))
+
+        return in_chunks(CHUNK, deviation, X)
 
     def remap(self, matrix: Array) -> None:
         self.learner.remap(matrix)
@@ -165,13 +146,8 @@ class FixedFeatures(Features):
     def _diagonal(self, X: Array) -> Array:
         return self.embedding.diagonal(X)
 
-    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
-        """Predict then learn each row."""
-        parts = [
-            self.learner.learn(self._features(X[rows]), Y[rows], _of(weights, rows))
-            for rows in chunks(len(X), CHUNK)
-        ]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    def _learn_chunk(self, X: Array, Y: Array, weights: Array | None) -> Array:
+        return np.asarray(self.learner.learn(self._features(X), Y, weights))
 
     def certificate(self, output: int = 0) -> Certificate:
         """Return the regret so far against the best function of the space.
@@ -184,7 +160,6 @@ class FixedFeatures(Features):
 
     def absorb(self, other: FixedFeatures) -> None:
         """Add the rows of another squared-loss learner on the same features and outputs."""
-        assert isinstance(self.learner, Newton) and isinstance(other.learner, Newton)
         self.learner.absorb(other.learner)
         self.passes += other.passes
 
@@ -236,22 +211,13 @@ class GrowingFeatures(Features):
         self.kernel, self.dictionary, self.learner = kernel, dictionary, learner
         self.growth, self.lag = growth, lag
         self.nystrom = Nystrom()
-        self._history: History | None = None
+        columns = dictionary.points.shape[1]
+        self._history = History(columns, learner.outputs) if growth == "exact" else None
         self._memory = Workspace()
 
     @property
     def points(self) -> Array:
         return self.dictionary.points
-
-    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
-        """Predict then learn each row."""
-        if self.growth == "exact" and self._history is None:
-            self._history = self._new_history()
-        parts = [
-            self._learn_chunk(X[rows], Y[rows], _of(weights, rows))
-            for rows in chunks(len(X), CHUNK)
-        ]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _learn_chunk(self, X: Array, Y: Array, weights: Array | None) -> Array:
         K = self._kernel_values(X)
@@ -260,24 +226,21 @@ class GrowingFeatures(Features):
         Phi = self.nystrom.transform(K)
         out = np.empty((len(X), self.learner.outputs))
         start = 0
-        for i, row in enumerate(accepted):
-            stop = row + self.lag
+        for i, stop in enumerate([*(row + self.lag for row in accepted), len(X)]):
             rows = slice(start, stop)
-            out[rows] = self._run(X[rows], Phi[rows], Y[rows], _of(weights, rows))
-            Phi = self._grow(Phi, K[:, known + i], row, X[row : row + 1])
+            given = None if weights is None else weights[rows]
+            if self._history is not None:
+                self._history.append(X[rows], Phi[rows], Y[rows], given)
+            out[rows] = self.learner.learn(Phi[rows], Y[rows], given)
+            if i < len(accepted):
+                row = accepted[i]
+                Phi = self._grow(Phi, K[:, known + i], row, X[row : row + 1])
             start = stop
-        rows = slice(start, len(X))
-        out[rows] = self._run(X[rows], Phi[rows], Y[rows], _of(weights, rows))
         return out
 
     def _kernel_values(self, X: Array) -> Array:
         out = self._memory.allocate("kernel values", len(X), len(self.points))
         return self.kernel(X, self.points, out)
-
-    def _run(self, X: Array, Phi: Array, Y: Array, weights: Array | None) -> Array:
-        if self._history is not None:
-            self._history.append(X, Phi, Y, weights)
-        return self.learner.learn(Phi, Y, weights)
 
     def _grow(self, Phi: Array, column: Array, row: int, x: Array) -> Array:
         """Add row ``row`` of the chunk to the span; return the chunk's features in the new span."""
@@ -291,7 +254,8 @@ class GrowingFeatures(Features):
             self.learner.restart(self.nystrom.size)
         elif pivot is not None and self._history is not None:
             past = self._history
-            values = extend(past.Phi, past.scaled(self.kernel(past.X, x)[:, 0]), phi, pivot)
+            column = (self.kernel(past.X, x) * past.roots)[:, 0]
+            values = extend(past.Phi, column, phi, pivot)
             self.learner.grow_with_history(past.Phi, values, past.Y)
             past.extend(values)
         elif pivot is not None:
@@ -305,9 +269,8 @@ class GrowingFeatures(Features):
         With exact history predictions were made in other spans than the one they are compared in,
         so there is no bound.
         """
-        if isinstance(self.learner, Newton):
-            return self.learner.certificate(output, bounded=self.growth != "exact")
-        return self.learner.certificate(output)
+        certificate = self.learner.certificate(output)
+        return replace(certificate, bound=None) if self.growth == "exact" else certificate
 
     def remap(self, matrix: Array) -> None:
         super().remap(matrix)
@@ -318,16 +281,10 @@ class GrowingFeatures(Features):
         Part("dictionary", "dictionary", sizes={"points": "points"}),
         Part("nystrom", "nystrom", sizes={"points": "points", "size": "size"}),
         Part("learner", "learner", sizes={"size": "size"}),
-        Part("history", sizes={"size": "size"}, make="_new_history"),
+        Part("history", sizes={"size": "size"}),
     )
 
-    def _new_history(self) -> History:
-        return History(self.points.shape[1], self.learner.outputs)
-
     def _restored(self, sizes: Sizes) -> None:
-        exact = self.growth == "exact" and sizes["points"] > 0
-        require(self._history is not None or not exact, "history is missing")
-        require(self._history is None or self.growth == "exact", "history is unknown")
         if not self.kernel.foreign:
             self.nystrom.require_of(self.kernel, self.points)
             if self._history is not None:
@@ -349,7 +306,7 @@ class History(Stateful):
     def __init__(self, columns: int, outputs: int) -> None:
         self._X, self._Y = GrowingRows(columns), GrowingRows(outputs)
         self._Phi = GrowingRows(8)
-        self._roots: Array | None = None  # until the first weight comes, all are 1
+        self._roots = GrowingRows(1)  # of the rows' weights
         self._size = 0
 
     @property
@@ -364,21 +321,18 @@ class History(Stateful):
     def Phi(self) -> Array:
         return self._Phi.values[:, : self._size]
 
-    def append(self, X: Array, Phi: Array, Y: Array, weights: Array | None = None) -> None:
-        if weights is not None or self._roots is not None:
-            old = np.ones(self._X.size) if self._roots is None else self._roots
-            roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
-            self._roots = np.concatenate((old, roots))
-            Phi, Y = Phi * roots[:, None], Y * roots[:, None]
-        self._X.append(X)
-        self._Y.append(Y)
-        padded = np.zeros((len(Phi), self._Phi.columns))
-        padded[:, : self._size] = Phi
-        self._Phi.append(padded)
+    @property
+    def roots(self) -> Array:
+        return self._roots.values
 
-    def scaled(self, values: Array) -> Array:
-        """Return one value per row, times the root of its weight."""
-        return values if self._roots is None else values * self._roots
+    def append(self, X: Array, Phi: Array, Y: Array, weights: Array | None = None) -> None:
+        roots = np.ones((len(X), 1)) if weights is None else np.sqrt(weights)[:, None]
+        self._roots.append(roots)
+        self._X.append(X)
+        self._Y.append(Y * roots)
+        padded = np.zeros((len(Phi), self._Phi.columns))
+        padded[:, : self._size] = Phi * roots
+        self._Phi.append(padded)
 
     def extend(self, values: Array) -> None:
         """Add a coordinate, in which the rows have these values."""
@@ -395,7 +349,7 @@ class History(Stateful):
         # A target times the root of its weight.
         Rows("Y", ("rows", "outputs"), low=-1e5 * LARGEST_TARGET, high=1e5 * LARGEST_TARGET),
         Rows("Phi", ("rows", "capacity")),
-        Numbers("roots", ("rows",), low=0.0, written="replaced", optional=True),
+        Roots("rows"),
         Count("size"),
     )
 
@@ -411,9 +365,7 @@ class History(Stateful):
         if not len(self.X):
             return
         rows = np.unique(np.linspace(0, len(self.X) - 1, 128).astype(np.intp))
-        expected = features(self.X[rows])
-        if self._roots is not None:
-            expected = expected * self._roots[rows, None]
+        expected = features(self.X[rows]) * self.roots[rows]
         off = np.abs(expected - self.Phi[rows]).max(initial=0.0)
         scale = np.abs(self.Phi[rows]).max(initial=0.0)
         require(off <= 1e-4 * scale, "history/Phi are not the features of X")

@@ -41,12 +41,7 @@ from pronk.regret.bounds import (
     taylor_degree,
     taylor_gap,
 )
-from pronk.regret.hindsight import (
-    Best,
-    best_in_hindsight,
-    best_in_span,
-    best_with_features,
-)
+from pronk.regret.hindsight import Best, best_in_hindsight, best_in_span, best_with_features
 from pronk.regret.measured import (
     Regret,
     bound_for,

@@ -15,7 +15,8 @@ of these theorems must stay in [-clip, clip] on all rows (`Best.within` scales o
 labels of the squared loss.
 
 If a premise of the theorem fails, the bound is infinity. Invalid arguments (negative, not finite,
-out of range) raise a ValueError.
+out of range) raise a ValueError. Where a theorem is printed otherwise than it is proven, the bound
+is the proven one, and the errata of the papers (`docs/errata.md`) name the difference.
 
 The papers are named by their algorithm:
 
@@ -40,8 +41,10 @@ from functools import wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pronk.core.arrays import Array
+from pronk.core.checks import check_positive
 from pronk.core.dictionary import (
     effective_dimension,
     online_effective_dimension,
@@ -75,16 +78,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def check(name: str, value: float, *, zero: bool = False) -> None:
-    """Raise a ValueError for a number that is not positive and finite, or 0 where it may be 0."""
-    if not (0.0 < value < math.inf or (zero and value == 0.0)):
-        kind = "non-negative" if zero else "positive"
-        raise ValueError(f"{name} must be {kind} and finite, got {value!r}")
-
-
-def checked(
-    *zero: str,
-) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+def checked(*zero: str) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Let a bound raise a ValueError for an argument outside the range of its symbol.
 
     ``zero`` are symbols that may be 0 in this bound. NaN is outside every range.
@@ -97,7 +91,7 @@ def checked(
         def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
             for name, value in signature.bind(*args, **options).arguments.items():
                 if value is not None and name in POSITIVE | NOT_NEGATIVE:
-                    check(name, value, zero=name in zero or name in NOT_NEGATIVE)
+                    check_positive(name, value, zero=name in zero or name in NOT_NEGATIVE)
                 if name in AT_MOST_ONE and value > 1.0:
                     raise ValueError(f"{name} must be at most 1, got {value!r}")
             return bound(*args, **options)
@@ -108,8 +102,6 @@ def checked(
 
 
 # -- effective dimensions and log determinants ----------------------------------------------------
-
-Array = NDArray[np.float64]
 
 
 @limited
@@ -167,7 +159,7 @@ def kors_beta(n: int, epsilon: float, delta: float) -> float:
     This is PROS-N-KONS, Prop. 1. Bounds that involve KORS hold on an event, "KORS's event", whose
     probability is at least 1 - delta for such a beta.
     """
-    check("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     return 3.0 * math.log(n / delta) / epsilon**2
 
 
@@ -187,11 +179,7 @@ def kors_size_bound(
 ) -> float:
     """Return the bound of PROS-N-KONS, Prop. 1, on the points of KORS's dictionary after n rows:
 
-        J <= (1+eps)/(1-eps) 3 beta d_eff(gamma) log(2 n/delta).
-
-    This is the proven form. Thm 1 of the paper drops the first fraction and delta, and Prop. 5 of
-    PKAWV prints 9 d_eff log(2n/delta)^2, which does not follow from its own eps = 1/2 and
-    beta = 12 log(n/delta).
+    J <= (1+eps)/(1-eps) 3 beta d_eff(gamma) log(2 n/delta).
     """
     if epsilon >= 1.0:
         return math.inf
@@ -225,8 +213,7 @@ def pkawv_bound(
         R(f) <= alpha |f|^2 + B^2 log det(I + K/alpha) + B^2 (mu + alpha) n mu/alpha^2.
 
     The subspace is that of features or points chosen beforehand; mu = ``gap`` is the largest
-    eigenvalue of K - K~, with K~ the kernel projected on the subspace. The last term is unreadable
-    in print; it is (28) of the proof at t = n.
+    eigenvalue of K - K~, with K~ the kernel projected on the subspace.
     """
     cost = largest_label**2 * (gap + alpha) * n * gap / alpha**2
     return kernel_awv_bound(alpha, norm2, log_determinant, largest_label) + cost
@@ -336,7 +323,7 @@ def discounted_awv_bound(
     is in its final span and rows are their projections. Nothing is claimed about the best discount.
     """
     squares = np.atleast_1d(np.asarray(norms2, dtype=np.float64))
-    check("norms2", float(squares.min(initial=0.0)), zero=True)
+    check_positive("norms2", float(squares.min(initial=0.0)), zero=True)
     if len(squares) != n:
         raise ValueError(f"norms2 must have one entry per row, {n}, got {len(squares)}")
     if discount <= 0.5:
@@ -394,8 +381,7 @@ def newton_bound(alpha: float, norm2: float, terms: NewtonTerms) -> float:
         2 R(f) <= alpha |f|^2 + R_G + R_D.
 
     It holds for KONS, for online Newton in any features, and for each epoch of PROS-N-KONS in its
-    own space (over the rows of the epoch, with K and f of that space). The paper prints it without
-    the 2, which follows from its proof: 2 g'(w_t - w) telescopes, and Assumption 2 has sigma/2.
+    own space (over the rows of the epoch, with K and f of that space).
     """
     return 0.5 * (alpha * norm2 + terms.gradients + terms.curvature)
 
@@ -414,13 +400,12 @@ def kons_step_bound(
 
         R(f) <= alpha |f|^2 + d_onl(alpha)/min eta_t + 4 C^2 L^2 sum_t max(eta_t - sigma, 0).
 
-    ``online_dimension`` is that of the rescaled matrix D K D, D_t = l'(yhat_t) sqrt(eta_t); the
-    printed text shows that of K, without the bars over it. The print has eta_T and needs
-    eta_t >= sigma; with the least eta_t and the positive parts every sequence is covered. Half of
-    the bound holds as well.
+    ``online_dimension`` is that of the rescaled matrix D K D, D_t = l'(yhat_t) sqrt(eta_t). The
+    print has eta_T and needs eta_t >= sigma; with the least eta_t and the positive parts every
+    sequence is covered. Half of the bound holds as well.
     """
     eta = np.asarray(etas, dtype=np.float64)
-    check("etas", float(eta.min(initial=np.inf)))
+    check_positive("etas", float(eta.min(initial=np.inf)))
     drift = 4.0 * (clip * lipschitz) ** 2 * float(np.maximum(eta - sigma, 0.0).sum())
     return alpha * norm2 + online_dimension / float(eta.min()) + drift
 
@@ -440,10 +425,9 @@ def kons_bound(
 
         R(f) <= alpha |f|^2 + (2/eta) d log(2 eta L^2 n/alpha),    d = d_eff(alpha/(eta L^2)).
 
-    ``effective_dimension`` is d. Restored: "/alpha" in the logarithm, which is missing in print but
-    is in Eq. 3 of PROS-N-KONS. Where eta L^2 n/alpha is below about 1.2 the logarithm is too small
-    or negative; there 1 + log(1 + .) of the proof replaces 2 log(2 .), so alpha <= sqrt(n) is not
-    needed. This form does not cover eta > sigma (infinity): see `kons_step_bound`.
+    ``effective_dimension`` is d. Where eta L^2 n/alpha is below about 1.2 the logarithm is too
+    small or negative; there 1 + log(1 + .) of the proof replaces 2 log(2 .), so alpha <= sqrt(n) is
+    not needed. This form does not cover eta > sigma (infinity): see `kons_step_bound`.
     """
     eta = sigma if eta is None else eta
     if eta > sigma * (1.0 + 1e-12):
@@ -466,10 +450,9 @@ def kons_convex_bound(
 
         R(f) <= alpha |f|^2 + 4 L C sqrt(n) d log(2 L^2 n/alpha),        d = d_eff(alpha/L^2).
 
-    Here sigma = 0. Restored: the root covers n alone, as in the text below the theorem but not in
-    its formula, and "/alpha". The proof has eta_t <= 1, that is L C >= 1; for L C < 1 replace L^2
-    by L/C, also in ``effective_dimension`` = d_eff(alpha/max(L^2, L/C)). Where the logarithm is too
-    small, L C sqrt(n) (d (1 + log(1 + .))/2 + 4) of the proof replaces the second term.
+    Here sigma = 0. The proof has eta_t <= 1, that is L C >= 1; for L C < 1 replace L^2 by L/C, also
+    in ``effective_dimension`` = d_eff(alpha/max(L^2, L/C)). Where the logarithm is too small,
+    L C sqrt(n) (d (1 + log(1 + .))/2 + 4) of the proof replaces the second term.
     """
     x = max(lipschitz**2, lipschitz / clip) * (n if trace is None else trace) / alpha
     printed = 4.0 * effective_dimension * math.log(2.0 * x)
@@ -499,12 +482,11 @@ def sketched_kons_bound(
 
     It holds with probability at least 1 - 2 delta for beta >= `kors_beta`. tau_min =
     ``least_leverage`` is the least online leverage score of the rescaled rows whose slope is not 0
-    (0 if it is unknown: then p = floor). Restored: 1/(1 - eps) from Corollary 1, the cap of
-    beta tau_min at 1 (p is a probability), "/alpha". The bound is infinity for p = 0 or eps >= 1.
-    The second delta is for a floor above the probability of KORS: the sketch is then compared with
-    a dictionary drawn with the larger probability.
+    (0 if it is unknown: then p = floor). The bound is infinity for p = 0 or eps >= 1. The second
+    delta is for a floor above the probability of KORS: the sketch is then compared with a
+    dictionary drawn with the larger probability.
     """
-    check("beta + floor", beta + floor)
+    check_positive("beta + floor", beta + floor)
     exact = kons_bound(n, alpha, norm2, effective_dimension, sigma, lipschitz, eta, trace)
     p = max(floor, min(beta * least_leverage, 1.0))
     if p == 0.0 or epsilon >= 1.0:
@@ -536,11 +518,10 @@ def pros_n_kons_bound(
                 + (L^2/alpha) (n gamma eps/(4 (1-eps)) + J) + 2 J L C + L C rows_before,
 
     Here d = d_eff(alpha/(sigma L^2)) = ``effective_dimension``, and J = ``restarts`` is the number
-    of epochs (at most `kors_size_bound`). gamma <= alpha is needed (else infinity). Restored from
-    the proof: J L^2/alpha (printed L^2/alpha), 2 J L C (printed 2 J C), |f|^2 (printed |f| in the
-    proof). ``rows_before`` counts the rows before the first epoch, which the theorem leaves out:
-    they are predicted 0 and cost at most L C each. The 2 L C per epoch are for its last row, which
-    was added to the dictionary and is not in the space of that epoch.
+    of epochs (at most `kors_size_bound`). gamma <= alpha is needed (else infinity).
+    ``rows_before`` counts the rows before the first epoch, which the theorem leaves out: they are
+    predicted 0 and cost at most L C each. The 2 L C per epoch are for its last row, which was added
+    to the dictionary and is not in the space of that epoch.
 
     The proof applies Assumption 2 to the regularised minimisers of each epoch without the condition
     that they stay in [-C, C]; the theorem is used as stated.
@@ -575,11 +556,7 @@ def pros_n_kons_squared_bound(
 
     Here L = 4C, sigma = 1/(8 C^2) and eta_t = sigma/2. The arrays have one entry per epoch
     j = 1..J: d_j = d_eff(alpha/(sigma L^2)) and Tr(K_j) of its rows, and L_j, the least value of
-    sum (f(x_t) - y_t)^2 + alpha |f|^2 on them. Restored: alpha |f|^2 in the last bracket, where the
-    print has eps' alpha |f|^2. The proof drops the 1 in (1 + eps') alpha |f|^2 when it splits
-    (1 + eps') L_j; with eps' = 0 the printed bound would have no penalty and contradict that of
-    KONS. gamma eps/(1-eps) < alpha is needed (else infinity): gamma = alpha with epsilon = 1/2, the
-    paper's own setting, has no finite eps'.
+    sum (f(x_t) - y_t)^2 + alpha |f|^2 on them. gamma eps/(1-eps) < alpha is needed (else infinity).
     """
     d, trace, best = (
         np.atleast_1d(np.asarray(a, float)) for a in (effective_dimensions, traces, best_losses)

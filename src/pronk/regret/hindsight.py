@@ -14,11 +14,11 @@ the minimum.
 >>> from pronk import Gaussian
 >>> X = np.linspace(-1, 1, 50)[:, None]
 >>> y = np.sign(X[:, 0])
->>> best = best_in_hindsight(X, y, Gaussian(0.5), alpha=0.1, clip=1.0)
+>>> best = best_in_hindsight(X, y, Gaussian(0.5), alpha=0.1)
 >>> print(f"loss {best.loss:.3f}, largest {abs(best.predictions).max():.3f}")
 loss 4.267, largest 1.147
->>> print(f"clipped: {best.clipped.loss:.3f}, {abs(best.clipped.predictions).max():.3f}")
-clipped: 5.199, 1.000
+>>> print(f"scaled into [-1, 1]: loss {best.within(1.0).loss:.3f}")
+scaled into [-1, 1]: loss 5.199
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pronk.core.arrays import Array
+from pronk.core.checks import check_positive
+from pronk.core.features import in_chunks
 from pronk.core.kernels import Kernel, get_kernel
 from pronk.core.losses import Loss, get_loss
 from pronk.core.runtime import limited
 from pronk.newton.spaces import FixedPoints
 from pronk.regret.solvers import FeatureSpace, KernelSpace, Space, minimise
-
-Array = NDArray[np.float64]
 
 #: Rows per chunk of features.
 _CHUNK = 1024
@@ -60,7 +61,6 @@ class Best:
     _y: Array = field(repr=False)
     _loss: Loss = field(repr=False)
     _map: Callable[[Array], Array] | None = field(repr=False, default=None)
-    clipped: Best | None = field(repr=False, default=None)
 
     @property
     def penalised(self) -> float:
@@ -89,7 +89,6 @@ class Best:
             predictions=predictions,
             loss=float(self._loss.value(predictions, self._y).sum()),
             gap=float("nan"),
-            clipped=None,
         )
 
     @limited
@@ -109,16 +108,14 @@ def best_in_hindsight(
     kernel: Any = "gaussian",
     loss: str | Loss = "squared",
     alpha: float = 1.0,
-    clip: float | None = None,
 ) -> Best:
     """Minimise sum_t l(f(x_t), y_t) + alpha |f|^2 over the RKHS; f = sum_t c_t k(x_t, .).
 
-    With ``clip`` the result also has ``clipped``, the same function scaled into [-clip, clip].
     Time O(n^3), memory O(n^2).
     """
     X, y = _rows(X, y)
     k = get_kernel(kernel)
-    return _best(KernelSpace(k(X, X), _positive(alpha)), y, loss, clip, lambda Z: k(Z, X))
+    return _best(KernelSpace(k(X, X), float(alpha)), y, loss, lambda Z: k(Z, X))
 
 
 @limited
@@ -129,7 +126,6 @@ def best_in_span(
     kernel: Any = "gaussian",
     loss: str | Loss = "squared",
     alpha: float = 1.0,
-    clip: float | None = None,
 ) -> Best:
     """Minimise the objective of `best_in_hindsight` over the span of k(p, .), p in ``points``.
 
@@ -142,34 +138,25 @@ def best_in_span(
     if points.ndim != 2 or points.shape[1] != X.shape[1]:
         raise ValueError(f"points must have shape (points, {X.shape[1]}), got {points.shape}")
     embed = _span(get_kernel(kernel), points)
-    return _best(FeatureSpace(embed(X), _positive(alpha)), y, loss, clip, embed)
+    return _best(FeatureSpace(embed(X), float(alpha)), y, loss, embed)
 
 
 @limited
 def best_with_features(
-    Phi: ArrayLike,
-    y: ArrayLike,
-    loss: str | Loss = "squared",
-    alpha: float = 1.0,
-    clip: float | None = None,
+    Phi: ArrayLike, y: ArrayLike, loss: str | Loss = "squared", alpha: float = 1.0
 ) -> Best:
     """Minimise the objective over f = phi'w for given rows of features; |f|^2 is |w|^2."""
     Phi, y = _rows(Phi, y)
-    return _best(FeatureSpace(Phi, _positive(alpha)), y, loss, clip, None)
+    return _best(FeatureSpace(Phi, float(alpha)), y, loss, None)
 
 
-def _best(
-    space: Space,
-    y: Array,
-    loss: str | Loss,
-    clip: float | None,
-    embed: Callable[[Array], Array] | None,
-) -> Best:
-    chosen = get_loss(loss) if isinstance(loss, str) else loss
+def _best(space: Space, y: Array, loss: str | Loss, embed: Callable[[Array], Array] | None) -> Best:
+    check_positive("alpha", space.alpha)
+    chosen = get_loss(loss)
     if chosen.task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError(f"the {chosen.name} loss needs labels -1 and 1")
     solution = minimise(space, y, chosen)
-    best = Best(
+    return Best(
         coefficients=solution.coefficients,
         norm2=space.square_norm(solution.coefficients),
         predictions=solution.values,
@@ -180,7 +167,6 @@ def _best(
         _loss=chosen,
         _map=embed,
     )
-    return best if clip is None else replace(best, clipped=best.within(clip))
 
 
 def _span(kernel: Kernel, points: Array) -> Callable[[Array], Array]:
@@ -188,14 +174,8 @@ def _span(kernel: Kernel, points: Array) -> Callable[[Array], Array]:
     if not len(points):
         return lambda X: np.zeros((len(X), 0))
     embedding = FixedPoints(kernel, points)
-
-    def embed(X: Array) -> Array:
-        Phi = np.empty((len(X), embedding.size))
-        for i in range(0, len(X), _CHUNK):
-            Phi[i : i + _CHUNK] = embedding.transform(X[i : i + _CHUNK])
-        return Phi
-
-    return embed
+    # The features of a chunk are valid until the next one.
+    return lambda X: in_chunks(_CHUNK, lambda rows: embedding.transform(rows).copy(), X)
 
 
 def _rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
@@ -208,9 +188,3 @@ def _rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise ValueError("rows and labels must be finite")
     return X, y
-
-
-def _positive(alpha: float) -> float:
-    if not 0.0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive finite number, got {alpha!r}")
-    return float(alpha)

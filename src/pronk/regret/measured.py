@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pronk.core.arrays import Array
+from pronk.core.checks import check_positive
 from pronk.core.dictionary import effective_dimension
 from pronk.core.kernels import get_kernel
 from pronk.core.linalg import cholesky, solve_lower
@@ -29,8 +31,6 @@ from pronk.estimators.families import rule_of
 from pronk.newton.spaces import FixedPoints
 from pronk.regret import bounds
 from pronk.regret.hindsight import Best, best_in_hindsight
-
-Array = NDArray[np.float64]
 
 
 def cumulative_regret(
@@ -44,7 +44,7 @@ def cumulative_regret(
     >>> print(cumulative_regret([0.0, 0.5, 0.9], [1.0, 1.0, 1.0], 1.0).round(2))
     [1.   1.25 1.26]
     """
-    chosen = get_loss(loss) if isinstance(loss, str) else loss
+    chosen = get_loss(loss)
     z, labels = _same_length(predictions, y)
     f = np.broadcast_to(np.asarray(comparator_predictions, dtype=np.float64), labels.shape)
     return np.cumsum(chosen.value(z, labels) - chosen.value(f, labels))
@@ -91,7 +91,7 @@ def regret_against_best(
     With ``clip`` the comparator is scaled into [-clip, clip], as the online Newton bounds require.
     ``best`` replaces the comparator, for instance by `best_in_span` of a learner's dictionary.
     """
-    chosen = get_loss(loss) if isinstance(loss, str) else loss
+    chosen = get_loss(loss)
     z, labels = _same_length(predictions, y)
     if best is None:
         best = best_in_hindsight(X, labels, kernel, chosen, alpha)
@@ -103,11 +103,7 @@ def regret_against_best(
 
 @limited
 def penalised_regret(
-    predictions: ArrayLike,
-    X: ArrayLike,
-    y: ArrayLike,
-    kernel: Any = "gaussian",
-    alpha: float = 1.0,
+    predictions: ArrayLike, X: ArrayLike, y: ArrayLike, kernel: Any = "gaussian", alpha: float = 1.0
 ) -> Array:
     """Return sup_f [R_t(f) - alpha |f|^2] over the RKHS, for the squared loss and every t.
 
@@ -165,8 +161,7 @@ def discounted_variation(Phi: ArrayLike, y: ArrayLike, U: ArrayLike, discount: f
 
 def _factor(X: ArrayLike, y: Array, kernel: Any, alpha: float) -> tuple[Array, Array]:
     """Return the pivots of L L' = K + alpha I, and U = L^-1 y."""
-    if not 0.0 < alpha < np.inf:
-        raise ValueError(f"alpha must be a positive finite number, got {alpha!r}")
+    check_positive("alpha", alpha)
     rows = np.ascontiguousarray(X, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != len(y):
         raise ValueError(f"X must have shape ({len(y)}, columns), got {rows.shape}")
@@ -236,33 +231,21 @@ def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
         printed = bounds.pkawv_taylor_bound(
             n, alpha, norm2, log_det, largest, radius, sigma, degree
         )
-        gap = bounds.taylor_gap(n, radius, sigma, degree)
-        return min(printed, _pkawv_bound(n, alpha, norm2, log_det, largest, gap))
+        if math.isinf(gap := bounds.taylor_gap(n, radius, sigma, degree)):
+            return printed
+        return min(printed, bounds.pkawv_bound(n, alpha, norm2, log_det, largest, gap))
     rule: Any = rule_of(learner)
     if learner.features == "nystrom" and rule is None:
         points = np.ascontiguousarray(learner.dictionary, dtype=np.float64)
         Phi = FixedPoints(kernel, points).transform(X)
         gap = max(float(np.linalg.eigvalsh(K - Phi @ Phi.T)[-1]), 0.0)
-        return _pkawv_bound(n, alpha, norm2, log_det, largest, gap)
-    if (
-        rule is not None
-        and rule.published
-        and learner.history == "exact"
-        and learner.budget is None
-    ):
+        return bounds.pkawv_bound(n, alpha, norm2, log_det, largest, gap)
+    covered = rule is not None and rule.published
+    if covered and learner.history == "exact" and learner.budget is None:
         gap = bounds.kors_gap(rule.gamma, rule.epsilon)
         d, top = effective_dimension(K, alpha), float(np.diag(K).max())
         return bounds.pkawv_kors_bound(n, alpha, norm2, d, largest, gap, learner.size_, top)
     raise ValueError(f"none of the papers' theorems covers {learner!r}")
-
-
-def _pkawv_bound(
-    n: int, alpha: float, norm2: float, log_det: float, largest: float, gap: float
-) -> float:
-    """Return `bounds.pkawv_bound`, infinity for an infinite gap."""
-    if math.isinf(gap):
-        return math.inf
-    return bounds.pkawv_bound(n, alpha, norm2, log_det, largest, gap)
 
 
 def _aioli(learner: Any, X: Array, comparator: Best) -> float:

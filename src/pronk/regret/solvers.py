@@ -23,8 +23,8 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pronk.core.arrays import Array
 from pronk.core.linalg import cholesky, solve_lower
 from pronk.core.losses import (
     ABSOLUTE,
@@ -36,8 +36,6 @@ from pronk.core.losses import (
     SQUARED,
     Loss,
 )
-
-Array = NDArray[np.float64]
 
 # -- spaces of functions --------------------------------------------------------------------------
 
@@ -166,8 +164,6 @@ def _solve_ridge(K: Array, D: Array, b: Array, ulps: float = 0.0) -> Array:
     The scaling matters where D spans many orders of magnitude. ``ulps`` roundings are added to the
     unit diagonal.
     """
-    if not len(b):
-        return b.copy()
     scale = 1.0 / np.sqrt(np.diag(K) + D)
     A = K * scale[:, None] * scale
     A[np.diag_indices_from(A)] = 1.0 + ulps * np.finfo(np.float64).eps

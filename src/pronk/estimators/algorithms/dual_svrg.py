@@ -37,7 +37,7 @@ from pronk.estimators.classifier import MulticlassClassifier
 from pronk.estimators.families import DualLearner
 from pronk.estimators.inputs import COUNT, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.dual_svrg import AlwaysMove, Coverage, DualSVRG, FirstPoints, Oracle
+from pronk.first_order.dual_svrg import Coverage, DualSVRG, FirstPoints, Oracle
 
 ENTRY = {
     "place": 80,
@@ -101,10 +101,8 @@ class _DualSVRG(DualLearner):
 
     def _make_engine(self, columns: int, outputs: int = 1) -> DualSVRG:
         kernel = get_kernel(self.kernel)
-        oracle: Oracle = AlwaysMove()
-        if self.oracle == "budget":
-            oracle = FirstPoints(self.budget)
-        elif self.oracle == "coverage":
+        oracle: Oracle = FirstPoints(self.budget if self.oracle == "budget" else 0)
+        if self.oracle == "coverage":
             oracle = Coverage(float(self.radius))
         embedding = Fourier(kernel, columns, self.n_features, self._seed)
         return DualSVRG(

@@ -32,7 +32,7 @@ from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.families import ExpansionLearner, FirstOrder
 from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.support import Descent
+from pronk.first_order.support import UpdateRule, descent
 
 ENTRY = {
     "place": 120,
@@ -88,12 +88,12 @@ class _KernelOGD(ExpansionLearner, FirstOrder):
     alpha: float = parameter(NOT_NEGATIVE, default=0.0)
     _weighted = True
 
-    def _update(self) -> Descent:
+    def _update(self) -> UpdateRule:
         if self.eta == "pegasos" and self.alpha == 0:
             raise ValueError("eta='pegasos' is 1 / (alpha t) and needs alpha > 0")
         if self.eta != "pegasos" and self.eta * self.alpha > 1:
             raise ValueError(f"eta * alpha must be at most 1, got {self.eta} * {self.alpha}")
-        return Descent(self._get_loss(), self.eta, self.alpha)
+        return descent(self._get_loss(), self.eta, self.alpha)
 
     def _steps_are_safe(self) -> bool:
         # 2 eta k(x, x) <= 2: no step increases the distance to the label

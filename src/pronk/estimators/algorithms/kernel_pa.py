@@ -31,7 +31,7 @@ from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.families import ExpansionLearner
 from pronk.estimators.inputs import NOT_NEGATIVE, POSITIVE, StrOptions, parameter
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.support import Passive
+from pronk.first_order.support import UpdateRule, passive
 
 ENTRY = {
     "place": 130,
@@ -61,8 +61,8 @@ class _KernelPA(ExpansionLearner):
     def _loss(self) -> Loss:
         raise NotImplementedError
 
-    def _update(self) -> Passive:
-        return Passive(self._loss(), self.C, squared=self.variant == "pa-2")
+    def _update(self) -> UpdateRule:
+        return passive(self._loss(), self.C, squared=self.variant == "pa-2")
 
 
 class KernelPARegressor(_KernelPA, OnlineRegressor):

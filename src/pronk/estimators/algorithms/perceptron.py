@@ -30,7 +30,7 @@ from typing import Any
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.families import ExpansionLearner
 from pronk.estimators.inputs import NOT_NEGATIVE, StrOptions, parameter
-from pronk.first_order.support import Mistakes
+from pronk.first_order.support import UpdateRule, mistakes
 
 ENTRY = {
     "place": 110,
@@ -119,11 +119,7 @@ class KernelPerceptron(ExpansionLearner, OnlineClassifier):
         # The analyses of the Forgetron and the Projectron assume steps of length 1.
         return self.maintenance in (None, "random")
 
-    def _update(self) -> Mistakes:
+    def _update(self) -> UpdateRule:
         if self.aggressive and self.maintenance != "project":
             raise ValueError("aggressive=True needs maintenance='project'")
-        return Mistakes(self.aggressive)
-
-    @property
-    def _threshold(self) -> float:
-        return self.eta
+        return mistakes(self.aggressive, self.eta)
