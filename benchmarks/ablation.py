@@ -414,12 +414,12 @@ MECHANISMS: dict[str, Mechanism] = {
     "fit": Mechanism(
         "fits of the targets",
         "Leaves fit the targets.",
-        partial(local_with, without("local fit")),
+        partial(local_with, without("mild fit", "local fit")),
     ),
     "residual": Mechanism(
         "fits of the residuals",
         "Leaves fit what the other experts leave, y - g.",
-        partial(local_with, without("local residuals")),
+        partial(local_with, without("mild residuals", "local residuals")),
     ),
     "leaf clipping": Mechanism(
         "outlier clipping in leaves",

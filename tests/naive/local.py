@@ -57,6 +57,7 @@ class Node:
 @dataclass
 class Tree:
     number: int
+    number_of_metric: int
     metric: np.ndarray
     random: bool
     v: np.ndarray
@@ -158,12 +159,11 @@ class Forest:
 
     def __post_init__(self):
         D, K = self.metrics.shape[1], self.limits.shape[1]
-        kinds = [
-            (m, r) for m in self.metrics for r in ((False,) if self.small else (False, True, True))
-        ]
+        random = (False,) if self.small else (False, True, True)
+        kinds = [(m, r) for m in range(len(self.metrics)) for r in random]
         self.trees = [
-            Tree(i, m.astype(np.float32), random, np.zeros(2 * K), self.leaf([]))
-            for i, (m, random) in enumerate(kinds)
+            Tree(i, m, self.metrics[m].astype(np.float32), r, np.zeros(2 * K), self.leaf([]))
+            for i, (m, r) in enumerate(kinds)
         ]
         self.uniforms = stream(self.seed, SPLITS).random((D, TABLE)).T.astype(np.float32)
         self.low, self.high = self.limits[0].copy(), self.limits[1].copy()
@@ -180,7 +180,7 @@ class Forest:
         return Leaf(list(rows), list(T))
 
     def learn(self, Z, Y, G):
-        """Predict then learn rows one after the other; return (n, 2, K)."""
+        """Predict then learn rows one after the other; return (n, 4, K)."""
         return np.array([self.learn_row(*row) for row in zip(Z, Y, G, strict=True)])
 
     def learn_row(self, z, y, g):
@@ -208,8 +208,14 @@ class Forest:
         return x, leaf, p, np.array([p[: len(g)], g + p[len(g) :]])
 
     def experts(self, fits):
-        alive = zip(self.trees, fits, strict=True)
-        return np.mean([c for tree, (*_, c) in alive if not tree.dropped], axis=0)
+        found = []
+        for m in (0, 1):
+            fits_of = {0: [], 1: []}
+            for tree, (*_, c) in zip(self.trees, fits, strict=True):
+                if not tree.dropped:
+                    fits_of[tree.number_of_metric].append(c)
+            found += [*np.mean(fits_of[m] or fits_of[1 - m], axis=0)]
+        return np.array(found)
 
     def note(self, y):
         """Extend ranges and labels by a target; return which outputs are live."""

@@ -34,7 +34,7 @@ from pronk.aggregate.baselines import MEAN_WINDOWS
 from pronk.aggregate.calibration import Temperature
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.trees import FIT
+from pronk.aggregate.trees import FIT, FITS
 from pronk.core.linalg import recombined
 from pronk.core.state import Count, Numbers, Part, Places, Sizes, Stateful, require
 
@@ -228,7 +228,8 @@ class FarHead(Stateful):
         forest = self._copied_forest if means is None else self.forest
         if forest is not None:
             own = forest.predict(Z, np.zeros((len(Z), outputs)))
-            P[:, -1] = own[:, FIT]  # given no other prediction, that of the residuals is the same
+            # Given no other prediction, the fits of the residuals are those of the targets.
+            P[:, -1] = own[:, FIT::FITS].mean(axis=1)
         return P
 
     def learn(self, P: Array, Y: Array, given: Array) -> None:

@@ -3,8 +3,8 @@
 The forest has six partition trees in two metrics, with exact kernel learners in their leaves
 (`trees`). Its memory grows with the stream up to a limit.
 
-**Predictions.** Two experts of a second mixture, next to g: the means over the trees of the two
-fits of their leaves.
+**Predictions.** Four experts of a second mixture, next to g: of the trees of each metric the means
+of the two fits.
 
 **Rolling back.** A leaf only appends behind its rows, and a split moves them to other slots of the
 pool. Slots that a snapshot knows are retired when they are no longer used, and free again at the
@@ -164,7 +164,7 @@ class Forest(Stateful):
     ) -> Array:
         """Predict then learn rows Z (m, D) with targets Y, given the inner predictions G (m, K).
 
-        Return the predictions (n, 2, K) of the experts. With ``later`` rows (n, D) those are
+        Return the predictions (n, 4, K) of the experts. With ``later`` rows (n, D) those are
         predicted, given later_G: the last m of them just before a row is learned.
         """
         row, done = self.new_row(), 0
@@ -187,7 +187,7 @@ class Forest(Stateful):
         return out
 
     def predict(self, Z: Array, G: Array) -> Array:
-        """Predict rows Z (n, D) that may come next; return (n, 2, K)."""
+        """Predict rows Z (n, D) that may come next; return (n, 4, K)."""
         Z, G = np.ascontiguousarray(Z), np.ascontiguousarray(G)
         out = np.empty((len(Z), len(NAMES), G.shape[1]))
         predict_local_rows(Z, G, self._pool, self._trees, self.new_row(), out)

@@ -85,9 +85,10 @@ TABLE = 256
 #: that keep growing can leave it.
 FARTHEST_ROW = 2.0**100
 
-#: Experts of the forest: the means over the trees of the two fits.
+#: Experts of the forest: of metric m, from FITS m on, the means of its trees' two fits.
 FIT, RESIDUAL = range(2)
-NAMES = ("local fit", "local residuals")
+FITS = 2
+NAMES = ("mild fit", "mild residuals", "local fit", "local residuals")
 #: Columns of ``nodes``: column of the cut (-1 in a leaf), the two children, the slot of a leaf.
 COLUMN, LEFT, RIGHT, SLOT = range(4)
 #: Columns of ``trees``: nodes and leaves in use (both 0: dropped), metric, whether splits are
@@ -535,14 +536,14 @@ def find_leaf(x: Single, nodes: NDArray[np.int32], cuts: Single) -> int:
 def predict_local_row(
     z: Array, g: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> None:
-    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (2, K)."""
+    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (4, K)."""
     outputs = g.size
     for m in range(len(trees.metrics)):
         for j in range(z.size):
             value = z[j] * trees.metrics[m, j]
             row.x[m, j] = np.float32(min(max(value, -FARTHEST_ROW), FARTHEST_ROW))
     out[:] = 0.0
-    count = 0
+    counts = np.zeros(len(trees.metrics))
     for tree in range(len(trees.trees)):
         if trees.trees[tree, LEAVES] == 0:
             continue
@@ -553,13 +554,18 @@ def predict_local_row(
         row.nodes[tree], row.slots[tree] = node, slot
         solve_leaf(x, pool.rows[slot], pool.factors[slot], n, v)
         row.q[tree] = fit_leaf(v, pool.Z[slot], n, p)
-        count += 1
+        metric = trees.trees[tree, METRIC]
+        counts[metric] += 1.0
         for o in range(outputs):
-            out[FIT, o] += p[o]
-            out[RESIDUAL, o] += g[o] + p[outputs + o]
+            out[FITS * metric + FIT, o] += p[o]
+            out[FITS * metric + RESIDUAL, o] += g[o] + p[outputs + o]
     for k in range(len(out)):
         for o in range(outputs):
-            out[k, o] /= count
+            out[k, o] /= max(counts[k // FITS], 1.0)
+    # Where all trees of a metric were dropped, its predictions are those of the other.
+    for k in range(len(out)):
+        if counts[k // FITS] == 0.0:
+            out[k] = out[(k + FITS) % len(out)]
 
 
 @compiled
@@ -614,7 +620,7 @@ def learn_local_rows(
 ) -> int:  # fmt: skip
     """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
 
-    The experts' predictions go to ``out`` (n, 2, K). Where ``later`` (n, D) has rows, those are
+    The experts' predictions go to ``out`` (n, 4, K). Where ``later`` (n, D) has rows, those are
     predicted, given later_G. Return the number of rows learned: fewer than n if the last of them,
     which ``row`` then has, has filled a leaf.
     """
@@ -641,7 +647,7 @@ def needs_memory(pool: Pool, trees: Trees) -> bool:
 def predict_local_rows(
     Z: Array, G: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> None:
-    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 2, K)."""
+    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 4, K)."""
     for t in range(len(Z)):
         predict_local_row(Z[t], G[t], pool, trees, row, out[t])
 
