@@ -36,12 +36,14 @@ def feature_awv(Phi, Y, alpha, anticipate):
     A = alpha I + sum_{s<t} v_s v_s' (+ v_t v_t' for AWV), b = sum_{s<t} y_s v_s.
     """
     Y, shape = _columns(Y)
-    predictions = np.zeros_like(Y)
-    for t in range(len(Y)):
-        seen = Phi[: t + 1] if anticipate else Phi[:t]
-        A = alpha * np.eye(Phi.shape[1]) + seen.T @ seen
-        predictions[t] = Phi[t] @ np.linalg.solve(A, Phi[:t].T @ Y[:t])
-    return predictions.reshape(shape)
+    predictions = [_feature_awv_row(Phi, Y, t, alpha, anticipate) for t in range(len(Y))]
+    return np.array(predictions).reshape(shape)
+
+
+def _feature_awv_row(Phi, Y, t, alpha, anticipate):
+    seen = Phi[: t + 1] if anticipate else Phi[:t]
+    A = alpha * np.eye(Phi.shape[1]) + seen.T @ seen
+    return Phi[t] @ np.linalg.solve(A, Phi[:t].T @ Y[:t])
 
 
 def discounted_awv(Phi, Y, alpha, anticipate, discount, faded=None):
@@ -114,7 +116,7 @@ def nystrom_awv_exact_by_projection(X, Y, kernel, alpha, anticipate, accepted):
     predictions = np.zeros_like(Y)
     for t in range(len(Y)):
         rows = F[: t + 1] @ projector(F[np.flatnonzero(accepted[: t + 1])])
-        predictions[t] = feature_awv(rows, np.vstack([Y[:t], 0 * Y[:1]]), alpha, anticipate)[-1]
+        predictions[t] = _feature_awv_row(rows, Y, t, alpha, anticipate)
     return predictions.reshape(shape)
 
 

@@ -380,7 +380,9 @@ def krls(X, y, kernel, nu, budget=np.inf):
             d = np.append(np.zeros(len(S)), 1.0)
             S.append(t)
         rows.append(d)
-        A = np.array([np.pad(row, (0, len(S) - len(row))) for row in rows])
+        A = np.zeros((len(rows), len(S)))
+        for i, row in enumerate(rows):
+            A[i, : len(row)] = row
         if S:
             fitted = np.linalg.lstsq(A, y[: t + 1], rcond=None)[0]  # K w
             w = np.linalg.solve(kernel(X[S], X[S]), fitted)

@@ -58,6 +58,15 @@ def root(K):
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
+_projected = np.zeros((0, 0)), np.zeros((0, 0))
+
+
 def projector(F_J):
-    """Orthogonal projector on the span of the rows of F_J, by pinv (cut like `nystrom_map`)."""
-    return np.linalg.pinv(F_J, rcond=np.sqrt(CUTOFF)) @ F_J
+    """Orthogonal projector on the span of the rows of F_J, by pinv (cut like `nystrom_map`).
+
+    The last one is kept, as few rows change a dictionary.
+    """
+    global _projected
+    if not np.array_equal(_projected[0], F_J):
+        _projected = F_J.copy(), np.linalg.pinv(F_J, rcond=np.sqrt(CUTOFF)) @ F_J
+    return _projected[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 from typing import Protocol
@@ -37,16 +37,14 @@ class Embedding(Protocol):
     def diagonal(self, X: Array) -> Array: ...
 
 
-def chunks(n: int, rows: int) -> Iterator[slice]:
-    """Return slices of ``rows`` of n rows; features of all of them would not fit in the caches."""
-    return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
+def in_chunks(rows: int, function: Callable[..., Array], X: Array, *others: Array | None) -> Array:
+    """Return what a function returns for chunks of ``rows`` of some arrays, one below the other.
 
-
-def in_chunks(rows: int, function: Callable[..., Array], *arrays: Array | None) -> Array:
-    """Return what a function returns for chunks of arrays, one below the other; None stays None."""
+    Features or kernel values of all rows would not fit in the caches. None stays None.
+    """
     parts = [
-        function(*(None if array is None else array[chunk] for array in arrays))
-        for chunk in chunks(max(len(arrays[0]), 1), rows)  # type: ignore[arg-type]
+        function(*(None if array is None else array[i : i + rows] for array in (X, *others)))
+        for i in range(0, max(len(X), 1), rows)
     ]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -65,7 +63,8 @@ def _taylor(X: Array, scale: float, starts: NDArray[np.int64], weights: Array, o
         row = out[t]
         square = 0.0
         for i in range(d):
-            square += (X[t, i] * scale) ** 2
+            x = X[t, i] * scale
+            square += x * x
         row[0] = exp_scalar(-0.5 * square)
         end = 1
         for k in range(1, degree + 1):

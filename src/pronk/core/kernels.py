@@ -134,10 +134,6 @@ def _matern(values: Array, rate: float, nu: float) -> None:
             flat[i] = (1.0 + s + s * s / 3.0) * exp_scalar(-s)
 
 
-#: The bandwidth that a learner measures from its first rows.
-AUTO = "auto"
-
-
 class Kernel(BaseEstimator):
     """A kernel: callable on two blocks of rows, with its diagonal and its parameters.
 
@@ -398,7 +394,7 @@ KERNELS: dict[str, type[Kernel]] = {
 def is_automatic(kernel: Any) -> bool:
     """Return whether the bandwidth of a kernel is "auto", measured from the first rows."""
     bandwidth = getattr(kernel, "bandwidth", None)
-    return isinstance(bandwidth, str) and bandwidth == AUTO
+    return isinstance(bandwidth, str) and bandwidth == "auto"
 
 
 def with_bandwidth(kernel: Kernel, bandwidth: float) -> Kernel:

@@ -33,11 +33,9 @@ def make_seed(random_state: int | np.random.Generator | np.random.RandomState | 
 class Uniforms(Stateful):
     """One uniform per row, in stream order, for any cut into blocks."""
 
-    def __init__(self, seed: int, stream: int, count: int = 0) -> None:
-        self.seed, self.stream, self.count = seed, stream, count
+    def __init__(self, seed: int, stream: int) -> None:
+        self.seed, self.stream, self.count = seed, stream, 0
         self._generator = generator(seed, stream)
-        # One double takes one 64-bit draw, so the position is the number of doubles drawn.
-        self._generator.bit_generator.advance(count)  # type: ignore[attr-defined]
 
     def draw(self, n: int) -> NDArray[np.float64]:
         """Return the next n uniforms."""
@@ -52,4 +50,5 @@ class Uniforms(Stateful):
         A call that is interrupted between counting and drawing leaves the two different.
         """
         self._generator = generator(self.seed, self.stream)
+        # One double takes one 64-bit draw, so the position is the number of doubles drawn.
         self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]

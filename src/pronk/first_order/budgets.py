@@ -126,7 +126,8 @@ def merge_pair(light: float, heavy: float, distance: float) -> tuple[float, floa
         loss = a_light^2 + a_heavy^2 + 2 a_light a_heavy k - a_z^2
     """
     g = merge_weight(min(heavy / light, 1e300), distance)  # a tiny coefficient may overflow
-    a = light * exp_scalar(-distance * g * g) + heavy * exp_scalar(-distance * (1.0 - g) ** 2)
+    rest = 1.0 - g
+    a = light * exp_scalar(-distance * g * g) + heavy * exp_scalar(-distance * (rest * rest))
     both = light * light + heavy * heavy + 2.0 * light * heavy * exp_scalar(-distance)
     return g, a, both - a * a
 

@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 
 from pronk.core.arrays import Array
 from pronk.core.compiling import compiled
-from pronk.core.features import Embedding, chunks, in_chunks
+from pronk.core.features import Embedding, in_chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, recombined
 from pronk.core.losses import Loss, slope
@@ -103,13 +103,12 @@ class Gradient(Stateful):
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict, then learn, each row; a weight w makes the step of its row w times as long."""
-        out = np.empty(Y.shape)
         steps = self.eta * (np.ones(len(X)) if weights is None else weights)
-        for rows in chunks(len(X), CHUNK):
-            gradient_rows(
-                self.embedding.transform(X[rows]), Y[rows], steps[rows], self.loss.code,
-                self.loss.parameter, self._W, out[rows],
-            )  # fmt: skip
+        return in_chunks(CHUNK, self._learn_chunk, X, Y, steps)
+
+    def _learn_chunk(self, X: Array, Y: Array, steps: Array) -> Array:
+        Z, out = self.embedding.transform(X), np.empty(Y.shape)
+        gradient_rows(Z, Y, steps, self.loss.code, self.loss.parameter, self._W, out)
         return out
 
     def predict(self, X: Array) -> Array:

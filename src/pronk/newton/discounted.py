@@ -101,7 +101,8 @@ def account_discounted(
     for i in range(P.shape[0]):
         discount = discounts[i]
         for o in range(P.shape[1]):
-            loss = (P[i, o] - Y[i, o]) ** 2
+            error = P[i, o] - Y[i, o]
+            loss = error * error
             square = Y[i, o] * Y[i, o]
             ledger[ROWS, o] += 1.0
             ledger[LOSS, o] = discount * ledger[LOSS, o] + loss

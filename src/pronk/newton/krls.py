@@ -13,15 +13,13 @@ needs a regulariser. With a full budget such a row is learned as its projection 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pronk.core.arrays import Array
 from pronk.core.dictionary import ALD, Dictionary, Scan
 from pronk.core.features import in_chunks
 from pronk.core.kernels import Kernel
-from pronk.core.state import Part, Sizes, Stateful, require
+from pronk.core.state import Part
 from pronk.newton.engine import Newton, Squared
 
 #: Rows per chunk, whose kernel values are in memory at a time.
@@ -41,20 +39,14 @@ class LeastSquares(Newton):
         self._beta[-1] = np.sqrt(weight) * targets
 
 
-class KRLS(Stateful):
-    """The dictionary, with the factor L L' = K, and least squares in the coordinates K^-1 k."""
+class KRLS(Dictionary):
+    """A dictionary, with the factor L L' = K, and least squares in the coordinates K^-1 k."""
 
     def __init__(
         self, kernel: Kernel, nu: float, columns: int, outputs: int = 1, budget: int | None = None
     ) -> None:
-        self.kernel = kernel
-        self.dictionary = Dictionary(kernel, columns, ALD(nu), budget=budget)
+        super().__init__(kernel, columns, ALD(nu), budget=budget)
         self.learner = LeastSquares(outputs)
-
-    @property
-    def points(self) -> Array:
-        """The dictionary, oldest first."""
-        return self.dictionary.points
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
@@ -63,15 +55,15 @@ class KRLS(Stateful):
 
     def _learn_chunk(self, X: Array, Y: Array, weights: Array) -> Array:
         out = np.empty(Y.shape)
-        reading = Scan(self.dictionary, X, self.kernel(X, self.points))
+        reading = Scan(self, X, self.kernel(X, self.points))
         while True:
             start, new = reading.start, reading.next_row()
             stop = len(X) if new is None else new
-            A = self.dictionary.solve_transposed(reading.coordinates(start, stop))
+            A = self.solve_transposed(reading.coordinates(start, stop))
             out[start:stop] = self.learner.learn(A, Y[start:stop], weights[start:stop])
             if new is None:
                 return out
-            own = self.dictionary.solve_transposed(reading.coordinates(new, new + 1))
+            own = self.solve_transposed(reading.coordinates(new, new + 1))
             out[new] = self.learner.predict(own)[0]
             reading.accept(new)
             self.learner.grow_with_row(Y[new], float(weights[new]))
@@ -81,25 +73,11 @@ class KRLS(Stateful):
         return in_chunks(CHUNK, self._predict_chunk, X)
 
     def _predict_chunk(self, X: Array) -> Array:
-        W = self.dictionary.coordinates(self.kernel(X, self.points))
-        return self.learner.predict(self.dictionary.solve_transposed(W))
+        W = self.coordinates(self.kernel(X, self.points))
+        return self.learner.predict(self.solve_transposed(W))
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by linear combinations of them."""
         self.learner.remap(matrix)
 
-    STATE = (
-        Part("dictionary", "dictionary", sizes={"points": "points"}),
-        Part("learner", "learner", sizes={"size": "points"}),
-    )
-
-    # In files the dictionary's fields stand beside the learner's.
-
-    def to_state(self) -> dict[str, Any]:
-        return {**self.dictionary.to_state(), "learner": self.learner.to_state()}
-
-    def _load(self, state: Any) -> Sizes:
-        require(isinstance(state, dict), "the state is not a table")
-        own = {"learner": state["learner"]} if "learner" in state else {}
-        held = {name: value for name, value in state.items() if name != "learner"}
-        return super()._load({"dictionary": held, **own})
+    STATE = (*Dictionary.STATE, Part("learner", "learner", sizes={"size": "points"}))

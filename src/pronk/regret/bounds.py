@@ -179,7 +179,9 @@ def kors_size_bound(
 ) -> float:
     """Return the bound of PROS-N-KONS, Prop. 1, on the points of KORS's dictionary after n rows:
 
-    J <= (1+eps)/(1-eps) 3 beta d_eff(gamma) log(2 n/delta).
+        J <= (1+eps)/(1-eps) 3 beta d_eff(gamma) log(2 n/delta).
+
+    It is infinity for epsilon >= 1.
     """
     if epsilon >= 1.0:
         return math.inf
