@@ -125,10 +125,11 @@ def add_to_combination(
         # targets: squares of small targets would underflow to 0.
         largest, share = np.sqrt(2.0) * worst[o], first[o] / half
         unit = max(largest, first[o])
-        loss = (share * (final[o] - y[o]) / unit) ** 2 / count
+        error, outside = share * (final[o] - y[o]) / unit, share * beyond[o] / unit
+        loss = error * error / count
         tally[LOSS] += loss
         tally[EARLY] += loss if largest < first[o] else 0.0
-        tally[BEYOND] += (share * beyond[o] / unit) ** 2 / count
+        tally[BEYOND] += outside * outside / count
         # gram <- gram + g x x' / count,  x = (p - m, y - m)
         for e in range(experts):
             x[e] = share * (C[e, o] - average[o]) / unit

@@ -227,7 +227,8 @@ def add_losses(
         state.ledger[FINAL] += relative_square(row.final[o] - y[o], worst) / count
         for e in range(len(C)):
             loss_w[e] += relative_square(C[e, o] - y[o], worst) / count
-            state.losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
+            error = (C[e, o] - y[o]) / half
+            state.losses[e] += error * error / count
         for k in range(len(Q)):
             loss_v[k] += relative_square(Q[k, o] - y[o], worst) / count
     for e in range(len(C)):

@@ -150,7 +150,7 @@ def add_squared_slopes(Q: NDArray[np.float32], W: NDArray[np.float32], squares: 
                 up = one if here > column[i] else zero
                 down = one if here < column[i] else zero
                 slope += weights[i] * (up - down)
-            squares[j] += np.float64(slope) ** 2
+            squares[j] += np.float64(slope) * np.float64(slope)
 
 
 def gradient_metric(Z: Array, Y: Array, seed: int, weights: Array | None = None) -> Array:
