@@ -27,6 +27,22 @@ def test_every_function_is_compiled_by_one_decorator():
     assert [name for name, text in texts.items() if "njit" in text] == ["compiling.py"]
 
 
+def test_sums_that_may_be_fused_have_products_instead_of_constant_powers():
+    """Numba compiles x ** 2 in one of two ways, by what the process has compiled before."""
+    found = [
+        f"{file.name}: {node.name}: {ast.unparse(part)}"
+        for file in SOURCES
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and "fastmath" in str([ast.unparse(decorator) for decorator in node.decorator_list])
+        for part in ast.walk(node)
+        if isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Pow)
+        and isinstance(part.right, ast.Constant)
+    ]
+    assert found == []
+
+
 def test_kinds_of_parts_are_read_from_attributes():
     """No engine tests for the class of a kernel or of a rule."""
     found = [
