@@ -78,19 +78,14 @@ class Block(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """The blocks of all forecasters, R the largest number of features; a first index is theirs.
+    """The blocks of all forecasters, R the largest number of features.
 
-    The factors stand one behind the other. The rows are common: row s has the features Phi[g, s]
-    (R,) in group g, the targets Y[s] (outputs,) and gaps[s].
+    ``own`` has the fields of `Block` with a first index, that of the forecaster; the factors stand
+    one behind the other. The rows are common: row s has the features Phi[g, s] (R,) in group g, the
+    targets Y[s] (outputs,) and gaps[s].
     """
 
-    factor: Array
-    beta: Array
-    Z: Array
-    upper: Array
-    kappa: Array
-    step: Array
-    shares: Array
+    own: Block
     Phi: Array
     Y: Array
     gaps: Array
@@ -113,10 +108,10 @@ class Kinds(NamedTuple):
 @compiled
 def block_of(e: int, kinds: Kinds, blocks: Blocks) -> Block:
     """Return the block of forecaster e."""
-    r, start = kinds.sizes[e], kinds.starts[e]
+    r, start, own = kinds.sizes[e], kinds.starts[e], blocks.own
     return Block(
-        blocks.factor[start : start + r * r].reshape((r, r)), blocks.beta[e], blocks.Z[e],
-        blocks.upper[e], blocks.kappa[e], blocks.step[e], blocks.shares[e],
+        own.factor[start : start + r * r].reshape((r, r)), own.beta[e], own.Z[e], own.upper[e],
+        own.kappa[e], own.step[e], own.shares[e],
     )  # fmt: skip
 
 
@@ -341,7 +336,7 @@ class Forecasters(Stateful):
     @property
     def width(self) -> int:
         """Number of features R of a group: those of the largest forecaster."""
-        return self._blocks.Z.shape[2]
+        return self._blocks.own.Z.shape[2]
 
     @property
     def block_length(self) -> int:
@@ -362,18 +357,19 @@ class Forecasters(Stateful):
         self._kinds = Kinds(sizes, starts, self._groups, self._discounts, self.anticipate)
         count, r, outputs = len(sizes), int(sizes.max(initial=0)), self.outputs
         groups, n = int(self._groups.max(initial=0)) + 1, self.block_length
-        self._blocks = Blocks(
+        own = Block(
             np.empty(ends.max(initial=0)), np.zeros((count, r, outputs)), np.empty((count, n, r)),
             np.zeros((count, n, n)), np.zeros((count, n)), np.zeros((count, n, outputs)),
-            np.ones((count, n + 1)), np.empty((groups, n, r)), np.empty((n, outputs)), np.ones(n),
+            np.ones((count, n + 1)),
         )  # fmt: skip
+        self._blocks = Blocks(own, np.empty((groups, n, r)), np.empty((n, outputs)), np.ones(n))
         for e, sums in enumerate(self._sums):
-            sums.factor(self._factor_of(e), self._blocks.beta[e, : sizes[e]])
+            sums.factor(self._factor_of(e), own.beta[e, : sizes[e]])
 
     def _factor_of(self, e: int) -> Array:
         """Return L of forecaster e, (r, r)."""
         r, start = self._kinds.sizes[e], self._kinds.starts[e]
-        return self._blocks.factor[start : start + r * r].reshape(r, r)
+        return self._blocks.own.factor[start : start + r * r].reshape(r, r)
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -412,7 +408,7 @@ class Forecasters(Stateful):
         blocks = self._blocks
         for e, sums in enumerate(self._sums):
             Phi = blocks.Phi[self._groups[e], :, : len(sums.b)]
-            sums.add(Phi, blocks.Y, blocks.shares[e, 1:])
+            sums.add(Phi, blocks.Y, blocks.own.shares[e, 1:])
         self._open = 0
         self._factor()
 
@@ -461,7 +457,7 @@ class Forecasters(Stateful):
 
     def weights_of(self, e: int) -> Array:
         """Return A^-1 b of forecaster e with the open rows, (r, outputs)."""
-        size, t, block = len(self._sums[e].b), self._open, self._blocks
+        size, t, block = len(self._sums[e].b), self._open, self._blocks.own
         right = block.beta[e, :size].copy()
         if t:
             inner = dtrsm(1.0, block.upper[e, :t, :t], block.step[e, :t], diag=1)
@@ -474,10 +470,9 @@ class Forecasters(Stateful):
         self.outputs, blocks = matrix.shape[1], self._blocks
         for sums in self._sums:
             sums.b = recombined(sums.b, matrix)
-        self._blocks = blocks._replace(
-            beta=recombined(blocks.beta, matrix), step=recombined(blocks.step, matrix),
-            Y=recombined(blocks.Y, matrix),
-        )  # fmt: skip
+        beta, step = recombined(blocks.own.beta, matrix), recombined(blocks.own.step, matrix)
+        own = blocks.own._replace(beta=beta, step=step)
+        self._blocks = blocks._replace(own=own, Y=recombined(blocks.Y, matrix))
 
     # -- state ------------------------------------------------------------------------------
 
