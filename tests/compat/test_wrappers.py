@@ -407,6 +407,65 @@ def test_a_refused_call_with_missing_labels_changes_nothing():
         assert pickle.dumps((model, classifier)) == before
 
 
+@pytest.mark.parametrize(
+    "around", [pronk.Calibrated, lambda model: pronk.Prepared(pronk.Calibrated(model))]
+)
+def test_classes_are_given_to_a_pronk_learner_inside(around):
+    """Also those that no row has had: in any cut, and in a file."""
+    X, y = rows(60)
+    labels = np.where(y > 0, "high", "low")
+    classes = ["high", "low", "never"]
+    make = lambda: around(pronk.make("fogd", "classification", random_state=0))  # noqa: E731
+    whole, single = make(), make()
+    whole.partial_fit(X, labels, classes=classes)
+    for i in range(60):
+        single.partial_fit(X[i : i + 1], labels[i : i + 1], classes=classes)
+    for model in (whole, single):
+        again = pronk.loads(pronk.dumps(model))
+        assert again.classes_.tolist() == classes
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_allclose(single.predict_proba(X), whole.predict_proba(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "inside", [SGDClassifier(random_state=0), pronk.make("fogd", "classification", random_state=0)]
+)
+def test_classes_of_a_call_that_learns_no_row_are_kept(inside):
+    X, y = rows(60)
+    labels = np.where(y > 0, "high", "low")
+    model, twin = pronk.Calibrated(inside), pronk.Calibrated(inside)
+    for weights in ({"sample_weight": [0.0, 0.0]}, {}):
+        given = labels[:2] if weights else [None, None]
+        model.partial_fit(X[:2], given, classes=["high", "low", "mid"], **weights)
+        assert model.classes_.tolist() == ["high", "low", "mid"] and model.n_seen_ == 0
+    with pytest.raises(ValueError, match="unknown label 'other'"):
+        model.partial_fit(X[:2], ["other", "low"])
+    if hasattr(inside, "encode"):
+        pronk.loads(pronk.dumps(model)).partial_fit(X, labels)
+    model.partial_fit(X, labels)
+    twin.partial_fit(X, labels, classes=["high", "low", "mid"])
+    np.testing.assert_allclose(model.predict_proba(X), twin.predict_proba(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [["high", "low"], ["high", "low", "mid"]])
+def test_decisions_are_calibrated_alike_in_any_cut(classes):
+    X, y = rows(60)
+    labels = np.where(y > 0.5, "high", np.where(y > -0.5, classes[-1], "low"))
+    whole, single = (pronk.Calibrated(SGDClassifier(random_state=0)) for _ in range(2))
+    whole.partial_fit(X, labels, classes=classes)
+    for i in range(60):
+        single.partial_fit(X[i : i + 1], labels[i : i + 1], classes=classes)
+    np.testing.assert_allclose(single.predict_proba(X), whole.predict_proba(X), rtol=0, atol=1e-9)
+
+
+def test_several_outputs_inside_prepared_are_saved():
+    X, y = rows(60)
+    inside = pronk.Intervals(pronk.make("fogd", "regression", random_state=0))
+    model = pronk.Prepared(inside).partial_fit(X, np.column_stack((y, X[:, 0])))
+    again = pronk.loads(pronk.dumps(model))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+
 def test_a_model_that_raises_has_learned_the_rows_before():
     class Fragile(Given):
         def partial_fit(self, X, y):

@@ -5,9 +5,11 @@ import gzip
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
 
+from pronk.columns.preparation import notes
 from pronk.data import FileStream, StreamError, source
 
 LINES = b"a,c,y\n" + b"1,x,2.5\n" * 400
@@ -108,6 +110,21 @@ def test_json_by_columns_is_not_read_as_one_row(tmp_path):
     (tmp_path / "d.json").write_text('{"a":{"0":1,"1":2},"y":{"0":3,"1":4}}')
     with pytest.raises(StreamError, match=r"not a row per object; .*orient='records'"):
         FileStream(tmp_path / "d.json", "y")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_infinite_values_of_a_column_are_counted(tmp_path, ending):
+    values = np.where(np.isin(np.arange(200), [60, 150]), np.inf, np.arange(200.0))
+    values[7] = np.nan
+    table = pa.table({"a": values, "b": np.arange(200) % 3, "y": np.arange(200) / 7})
+    write = {"csv": arrow_csv.write_csv, "parquet": parquet.write_table}[ending]
+    write(table, tmp_path / f"d.{ending}")
+    stream = FileStream(tmp_path / f"d.{ending}", "y")
+    for _ in range(2):
+        X = np.concatenate([X for X, _ in stream])
+    assert np.flatnonzero(np.isnan(X[:, 0])).tolist() == [7, 60, 150]
+    note = "column 'a' is infinite in 2 rows, treated as missing: first at row 60"
+    assert [note in one for one in notes(stream.columns_became())] == [True]
 
 
 def test_an_infinite_target_names_the_option_that_leaves_its_row_out(tmp_path):

@@ -233,6 +233,12 @@ def test_rows_before_the_first_target_of_all_keys_in_any_cut(labels):
     assert single.metrics() == pytest.approx(whole.metrics(), rel=1e-9)
 
 
+def test_a_seed_of_any_size_is_saved(tmp_path):
+    model = Keyed(pronk.FOGDRegressor(n_features=5, random_state=2**70)).partial_fit(X, Y, KEYS)
+    model.save(tmp_path)
+    assert np.array_equal(pronk.load(tmp_path).predict(X, KEYS), model.predict(X, KEYS))
+
+
 def test_parameters_are_set_by_name_before_the_first_row():
     model = Keyed(pronk.FOGDRegressor(n_features=5, random_state=1), by="key")
     assert model.set_params(learner__n_features=7, cache_size=3) is model

@@ -381,7 +381,7 @@ def prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Arr
 # A column is described by a dict with its name and kind. A category has the number of categories
 # seen, of its slots, and of the categories beyond the slots; a date has how dates with the year
 # last are read. ``unread`` counts text that is not a date and was treated as missing, ``hours``
-# times of day in a column of dates.
+# times of day in a column of dates, ``infinite`` infinite numbers.
 
 #: The kind of a column that is left out.
 DROPPED = "dropped"
@@ -452,6 +452,12 @@ def notes(columns: Sequence[dict[str, Any]]) -> list[str]:
             found_notes.append(
                 f"{column} does not read as a {what} in {rows:,} rows, treated as missing: "
                 f"first {value[:40]!r} at row {row} (counting from 0)"
+            )
+        if "infinite" in found:
+            rows, row = (found["infinite"][key] for key in ("rows", "first"))
+            found_notes.append(
+                f"{column} is infinite in {rows:,} rows, treated as missing: first at row {row} "
+                "(counting from 0)"
             )
         if "hours" in found:
             rows, row, value = (found["hours"][key] for key in ("rows", "first", "value"))

@@ -109,14 +109,14 @@ class Calibrated(LabelCalls, ModelWrapper):
             )
         before = self._known_labels(classes)
         first = not self.__sklearn_is_fitted__()
-        if first and not learned.any():
+        if first and not learned.any() and not before.fixed:
             return nothing_known(n, output)
         values, known_from, after = before.receive(y, n, MAX_CLASSES, missing)
         if first:
-            self._start(after.known)
+            self._start(after.known if before.fixed or not hasattr(self.model, "encode") else None)
         parts, error = until_error(self._predictor_of().scores(self._encoded(X), values, weights))
         done = sum(len(part.values) for part in parts)
-        if first and not learned[:done].any():
+        if first and not learned[:done].any() and (error is not None or not before.fixed):
             self._reset()
         elif done:
             if done < n:
@@ -129,10 +129,10 @@ class Calibrated(LabelCalls, ModelWrapper):
             raise error
         return self._answer(P, slopes, known_from, output)
 
-    def _start(self, classes: NDArray[Any]) -> None:
+    def _start(self, classes: NDArray[Any] | None) -> None:
         model = self._checked_copy()
         self.model_, self.n_seen_ = model, 0
-        self._given_classes = classes.tolist()
+        self._given_classes = None if classes is None else classes.tolist()
         self._slopes, self._decisions = Slopes(), np.zeros(2)  # count and sum of |d|
 
     def _reset(self) -> None:
@@ -175,13 +175,15 @@ class Calibrated(LabelCalls, ModelWrapper):
         values[:, there] = held[:, [found[k] for k in there]]
         sums = self._decisions
         if scores.kind == "decision":
+            unknown = np.isnan(scores.values).all(axis=1)  # before the model has learned anything
             sizes = np.abs(held).mean(axis=1)
-            own = np.column_stack((np.ones(len(sizes)), sizes)) * np.reshape(learned, (-1, 1))
+            own = np.column_stack((~unknown, sizes)) * np.reshape(learned, (-1, 1))
             counts, totals = (sums + np.cumsum(own, axis=0) - own).T
             sums = sums + own.sum(axis=0)
             unit = np.where(totals > 0.0, totals / np.maximum(counts, 1.0), 1.0)[:, None]
             margins = np.full(values.shape, -1.0)
             margins[:, there] = values[:, there] / (np.abs(values[:, there]) + unit)
+            margins[unknown] = 0.0 if len(found) == 2 else -1.0
             second = margins[:, 1:2] if len(found) == 2 else margins
         else:
             values = np.maximum(values, 0.0)  # some models' probabilities are a little below 0

@@ -432,7 +432,7 @@ class ModelWrapper(Around, OneRow, files.Saved, Parameters):
         require(set(state) == known, "the state has other entries than it should")
         self.model_ = files.learner_from_tree(state["model"], "model", tried=False)
         require(type(self.model_) is type(self.model), "model is of another class")
-        self.n_seen_ = checked_count(state["n_seen_"], "n_seen_", 1)
+        self.n_seen_ = checked_count(state["n_seen_"], "n_seen_")
 
     def _try_out(self) -> None:
         """Test the model and the wrapper of a file; raise if they do not work."""
@@ -551,9 +551,13 @@ class Intervals(RegressorMixin, QuantileRegressor, ModelWrapper):
             P = self._predict(X)
         return P[:, 0] if self._flat else P
 
+    @property
+    def _outputs(self) -> int:
+        return self._tracker.outputs
+
     def _predict(self, X: Any) -> Array:
         if not count_rows(X):
-            return np.empty((0, self._tracker.outputs))
+            return np.empty((0, self._outputs))
         X = self._encoded(X)
         return np.asarray(self._predictor_of().predict_numbers(X), dtype=np.float64)
 

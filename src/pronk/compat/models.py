@@ -59,10 +59,10 @@ class Predictor(Protocol):
 def predictor(model: Any, classes: Sequence[Any] | None = None, started: bool = False) -> Predictor:
     """Return the interface of a model, which has learned rows if it is ``started``.
 
-    ``classes`` are those that a model of scikit-learn must know.
+    ``classes`` are those that a model of scikit-learn must know, or that a pronk learner is given.
     """
     if hasattr(model, "predict_then_learn"):
-        return Blocks(model)
+        return Blocks(model, classes)
     if hasattr(model, "learn_one") and hasattr(model, "predict_one"):
         return Dicts(model, started)
     if hasattr(model, "partial_fit") and hasattr(model, "predict"):
@@ -106,10 +106,10 @@ def is_classifier(model: Any) -> bool | None:
 
 
 class Blocks:
-    """A pronk learner."""
+    """A pronk learner, of which the first row may fix the ``classes``."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, classes: Sequence[Any] | None) -> None:
+        self._model, self._classes = model, classes
 
     def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]:
         P = self._model.predict_then_learn(X, y, **_weighted(weights))
@@ -117,6 +117,14 @@ class Blocks:
 
     def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]:
         kind = self._kind
+        if self._classes is not None and not self._model.__sklearn_is_fitted__():
+            first = _weighted(None if weights is None else weights[:1])
+            self._model.partial_fit(X[:1], y[:1], classes=self._classes, **first)
+            known = self._model.classes_.tolist()
+            yield Scores(kind, known, np.zeros((1, len(known))))
+            X, y, weights = X[1:], y[1:], None if weights is None else weights[1:]
+        if not len(y):
+            return
         values = self._model.predict_then_learn(X, y, output=kind, **_weighted(weights))
         yield self._scores(kind, values)
 
@@ -307,9 +315,9 @@ def _two_columns(values: Any, classes: int) -> Array:
 
 
 def together(parts: Sequence[Scores]) -> Scores:
-    """Return the scores of several parts with a column per class of any of them, 0 elsewhere."""
+    """Return the scores of several parts with a column per class of any of them, NaN elsewhere."""
     classes = list(dict.fromkeys(label for part in parts for label in part.classes))
-    values = np.zeros((sum(len(part.values) for part in parts), len(classes)))
+    values = np.full((sum(len(part.values) for part in parts), len(classes)), np.nan)
     start = 0
     for part in parts:
         stop = start + len(part.values)

@@ -65,11 +65,6 @@ class CSVSource(TextSource):
                 f"{argument('decimal')} and {argument('delimiter')} are both {decimal!r}; values "
                 "must be separated by something else"
             )
-        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
-            raise StreamError(
-                f"{argument('delimiter')} must be one ASCII character, not a quote; got "
-                f"{delimiter!r}"
-            )
         self._delimiter = delimiter
         self._decimal = decimal
         self._missing = [*sorted(MISSING_WORDS), *na]

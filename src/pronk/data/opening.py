@@ -184,6 +184,9 @@ def _ending(path: Path | Remote) -> str:
 def _csv(file: Text, name: str, reading: Reading) -> FileSource:
     delimiter = _TABS.get(reading.delimiter or "", reading.delimiter)
     delimiter = delimiter or ("\t" if name.endswith(".tsv") else None)
+    if delimiter and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        what = "must be one ASCII character, not a quote"
+        raise StreamError(f"{argument('delimiter')} {what}; got {delimiter!r}")
     notes: list[str] = []
     if reading.strict:
         usual = ";" if reading.decimal == "," else ","

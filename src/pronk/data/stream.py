@@ -165,6 +165,8 @@ class FileStream:
         missing: the number of rows so far, and the first of them.
     hours : dict
         By column of dates, values with a time of day, whose hour is not used: likewise.
+    infinite : dict
+        By column, infinite values, which are missing unless ``strict``: likewise.
     left_out : dict
         By reason, lines that are not rows of data, such as a header that is repeated: likewise.
     task : str
@@ -243,6 +245,7 @@ class FileStream:
         self.unread: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, dict[str, Any]] = {}
         self.hours: dict[str, dict[str, Any]] = {}
+        self.infinite: dict[str, dict[str, Any]] = {}
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self._kinds))))
 
     @property
@@ -348,6 +351,8 @@ class FileStream:
         They end where they would without ``skip``; the first one is shorter if ``skip`` is inside
         a block. A block has no rows if all its rows are bad and left out.
         """
+        for counts in (self.unread, self.hours, self.infinite, self.left_out):
+            counts.clear()
         start, last = skip, -np.inf
         for batch in self._batches(skip):
             block, problems = self._block(batch, start)
@@ -409,7 +414,7 @@ class FileStream:
             find(
                 np.array([isinstance(one, float) and one % 1.0 > 0.0 for one in y.tolist()], bool),
                 lambda row: Problem(
-                    f"the target {target!r} is {y[row]:g}, which is not a label: use {use}"
+                    f"the target {target!r} is {y[row]:g}, which is not a label", hint=f"use {use}"
                 ),
             )
         if weights is not None:
@@ -471,10 +476,14 @@ class FileStream:
     def _count_values(
         self, X: Array, batch: pa.RecordBatch, start: int, problems: dict[int, Problem]
     ) -> None:
-        """Count text that does not read as a time, and times of day in columns of dates."""
+        """Count text that is no time, times of day in columns of dates, and infinite values."""
         used = np.ones(len(X), dtype=bool)
         used[list(problems)] = False
         for j, (name, (kind, _)) in enumerate(self._kinds.items()):
+            if kind == NUMBER and name != NO_COLUMN and np.isnan(X[:, j]).any():
+                values = batch.column(name)
+                infinite = np.isinf(as_numbers(values, *self._kinds[name]))
+                _count(self.infinite, name, used & infinite, values, start)
             if kind in (TIME, DATE, CLOCK) and is_text((values := batch.column(name)).type):
                 if self.gaps:
                     _count(self.unread, name, used & unread(values, X[:, j]), values, start)
@@ -488,7 +497,8 @@ class FileStream:
         left = [name for name in self._schema.names if name not in others]
         unread = {**self._source.unread_words(), **self.unread}
         for one in used:
-            for key, counted in (("unread", unread), ("hours", self.hours)):
+            found = {"unread": unread, "hours": self.hours, "infinite": self.infinite}
+            for key, counted in found.items():
                 one |= {key: counted[one["name"]]} if one["name"] in counted else {}
         return [*used, *({"name": name, "kind": DROPPED} for name in left)]
 

@@ -793,7 +793,7 @@ def _checked_metadata(metadata: dict[str, Any], path: Any) -> dict[str, Any]:
         numbered = type(by) is int and 0 <= by < 2**31
         require(numbered or type(by) in (str, type(None)), "by is not a column")
         seed = metadata["seed"]
-        require(type(seed) is int and 0 <= seed < 2**63, "seed is not an integer")
+        require(type(seed) is int and seed >= 0, "seed is not an integer")
         require(type(metadata["metrics"]) is list, "metrics are not a list")
         layout = _layout(metadata["columns"])
         require(layout is None or len(layout.kinds) > 0, "columns are missing")
