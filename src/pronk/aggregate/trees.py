@@ -565,7 +565,8 @@ def predict_local_row(
     # Where all trees of a metric were dropped, its predictions are those of the other.
     for k in range(len(out)):
         if counts[k // FITS] == 0.0:
-            out[k] = out[(k + FITS) % len(out)]
+            for o in range(outputs):
+                out[k, o] = out[(k + FITS) % len(out), o]
 
 
 @compiled
