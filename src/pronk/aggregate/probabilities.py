@@ -210,9 +210,11 @@ def learn_logistic(x: Array, r: float, p: float, y: float, A: Array, v: Array) -
 @compiled
 def find_live(seen_labels: Array, live: NDArray[np.bool_]) -> int:
     """Set in ``live`` (outputs,) which outputs have had both signs; return their number."""
+    count = 0
     for o in range(live.size):
         live[o] = seen_labels[NEGATIVE, o] > 0.0 and seen_labels[POSITIVE, o] > 0.0
-    return live.sum()
+        count += live[o]
+    return count
 
 
 @compiled(fastmath={"contract"})
@@ -258,7 +260,8 @@ def predict_row(z: Array, margins: Array, state: State, row: Row) -> None:
         row.final[o] = only * rows / (rows + 1.0)
         # r = log((n + 1/2) / (N - n + 1/2)), to the bit -r for the other one of two classes
         row.rates[o] = np.log(state.counts[o] + 0.5) - np.log(rows - state.counts[o] + 0.5)
-    if not find_live(state.seen_labels, row.live):
+    count = find_live(state.seen_labels, row.live)
+    if count == 0:
         return
     Q, own = row.candidates, np.empty(row.candidates.shape[1])
     classes = fill_classes(row.live, margins, own)
@@ -280,10 +283,10 @@ def predict_row(z: Array, margins: Array, state: State, row: Row) -> None:
         for k in range(classes):
             Q[j, k] /= sums
     mix_candidates(Q[:, :classes], state.log_w, own[:classes])
-    place, single = 0, row.live.sum() == 1
+    place = 0
     for o in range(outputs):
         if row.live[o]:
-            row.final[o] = 2.0 * own[1 if single else place] - 1.0
+            row.final[o] = 2.0 * own[1 if count == 1 else place] - 1.0
             place += 1
 
 
@@ -309,14 +312,13 @@ def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
 @compiled(fastmath={"contract"})
 def learn_weights(y: Array, state: State, row: Row) -> None:
     """Update the weights of the candidates by labels y (outputs,)."""
-    place, label, single = 0, -1, row.live.sum() == 1
+    count, label, last = 0, -1, 0
     for o in range(y.size):
         if row.live[o]:
-            if single:
-                label = 1 if y[o] > 0.0 else 0
-            elif y[o] > 0.0:
-                label = place
-            place += 1
+            label = count if y[o] > 0.0 else label
+            count, last = count + 1, o
+    if count == 1:  # one output of two classes
+        label = 1 if y[last] > 0.0 else 0
     if label < 0:  # no candidate has predicted the class
         return
     # log w_j <- log w_j + log Q_jy
