@@ -675,3 +675,15 @@ def test_a_call_that_is_stopped_after_the_inner_learner_has_learned_is_undone(
         assert pronk.dumps(model) == pronk.dumps(twin)
     model.partial_fit(X[300:], y[300:])
     assert pronk.dumps(model) == pronk.dumps(twin.partial_fit(X[300:], y[300:]))
+
+
+@pytest.mark.parametrize("inside", [lambda learner: learner, pronk.Prepared])
+def test_a_learner_with_a_delay_inside_is_refused(inside):
+    """It would hold labels back that the wrapper has learned from."""
+    X, y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+    late = pronk.OnlineKernelRegressor(delay=4), pronk.OnlineKernelClassifier(delay=4)
+    for wrapper, learner in zip((pronk.Intervals, pronk.Calibrated), late, strict=True):
+        model = wrapper(inside(learner))
+        with pytest.raises(ValueError, match=r"delay=4, but \w+ learns from each label at once"):
+            model.predict_then_learn(X, y)
+        assert not hasattr(model, "model_")

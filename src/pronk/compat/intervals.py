@@ -290,8 +290,22 @@ class ModelWrapper(Around, OneRow, files.Saved, Parameters):
             raise ValueError(
                 f"model must not be a {what}, got {type(self.model).__name__}; use pronk.{other}"
             )
+        self._check_delay()
         begun = self.__dict__.get("_begun")
         return copy_of(self.model) if begun is None else copy.deepcopy(begun)
+
+    def _check_delay(self) -> None:
+        """Raise if a pronk learner inside holds labels back, which are learned here at once."""
+        if not hasattr(self.model, "predict_then_learn"):
+            return
+        for name, value in self.model.get_params().items():
+            if name.rpartition("__")[2] == "delay" and value:
+                what = "probabilities" if self._labels_expected else "intervals"
+                raise ValueError(
+                    f"model has {name}={value}, but {type(self).__name__} learns from each label "
+                    f"at once: leave the delay out, or use the learner alone, which has {what} "
+                    "of its own"
+                )
 
     def encode(self, X: Any) -> Array:
         """Return X as numbers that all methods accept in its place; the first X sets the columns.
