@@ -15,15 +15,17 @@ combination of the residuals with random signs, another one for each tree; the l
 outputs. Outputs that do not vary in the rows take no part, and of labels with two classes the last.
 
 **When.** Rows are kept in single precision. An ensemble is fitted to the last rows, at most 16,384,
-when 512, 768, 1024, 1536, .. 16,384 rows have been learned and then every 16,384 rows. Its trees
-are grown in turn while a quarter as many further rows are learned; then it replaces the ensemble
-before. The number of trees after row t depends on t alone, so the cut into calls changes nothing,
-and no row waits for more than some trees. Before the first ensemble there is no prediction.
+when 512, 768, 1024, 1536, .. 16,384 rows have been learned and then every 16,384 rows. Its columns
+are put in bins and its trees grown in turn while a quarter as many further rows are learned; then
+it replaces the ensemble before. What is done after row t depends on t alone, so the cut into calls
+changes nothing, and no row waits for more than some columns or trees. Before the first ensemble
+there is no prediction.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -45,6 +47,8 @@ Whole = NDArray[np.int64]
 FIRST, MOST = 512, 16384
 #: Trees of one output, most trees, leaves, rows per leaf at least, bins, and the learning rate.
 TREES, MOST_TREES, LEAVES, LEAF_ROWS, BINS, RATE = 100, 400, 31, 20, 255, 0.1
+#: Share of the rows of a fit during which its columns are put in bins.
+BINNING = 1 / 8
 #: Rows per bin of a column of many values, at least, and fewest bins of such a column.
 BIN_ROWS, FEWEST_BINS = 8, 32
 #: Nodes of a tree.
@@ -129,21 +133,20 @@ def predict_rows(X: Single, ensemble: Ensemble, out: Array) -> None:
 
 
 @compiled
-def put_in_bins(X: Single, edges: Single, counts: Whole, out: Bins) -> None:
-    """Write the bin of each value of X (n, columns): the number of edges below it.
+def put_in_bins(values: Single, edges: Single, j: int, out: Bins) -> None:
+    """Write the bin of each of the values (n,) of column j: the number of edges below it.
 
-    ``edges`` (columns, BINS - 1), of which the first ``counts`` (columns,) are used, increase.
+    ``edges`` increase; the bins go to column j of ``out`` (n, columns).
     """
-    for t in range(len(X)):
-        for j in range(X.shape[1]):
-            low, high = 0, counts[j]
-            while low < high:
-                middle = (low + high) // 2
-                if X[t, j] > edges[j, middle]:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[t, j] = low
+    for t in range(values.size):
+        low, high = 0, edges.size
+        while low < high:
+            middle = (low + high) // 2
+            if values[t] > edges[middle]:
+                low = middle + 1
+            else:
+                high = middle
+        out[t, j] = low
 
 
 @compiled
@@ -276,36 +279,31 @@ def most_bins(rows: int, columns: int) -> int:
     return min(BINS, max(FEWEST_BINS, rows // BIN_ROWS), MOST_CELLS // columns)
 
 
-def bin_edges(X: Single) -> tuple[Single, Whole]:
-    """Return edges (columns, BINS - 1) between the bins of rows X, and their number per column.
+def bin_edges(values: Single, most: int) -> Single:
+    """Return the edges between the bins of the values (n,) of a column, ``most`` bins or fewer.
 
-    Edges lie in the middle between two different values. With many values they are quantiles, and a
-    bin has about `BIN_ROWS` rows or more: the time of a tree is that of its bins.
+    Edges lie in the middle between two different values. With many values they are quantiles.
     """
-    most = most_bins(*X.shape)
-    edges = np.zeros((X.shape[1], BINS - 1), dtype=np.float32)
-    counts = np.zeros(X.shape[1], dtype=np.int64)
-    for j, column in enumerate(np.sort(X, axis=0).T):
-        changes = np.flatnonzero(column[1:] > column[:-1])
-        if len(changes) >= most:  # the changes next to equal shares of the rows
-            wanted = np.arange(1, most) * len(column) // most
-            places = np.minimum(np.searchsorted(changes, wanted), len(changes) - 1)
-            changes = np.unique(changes[places])
-        middles = 0.5 * column[changes] + 0.5 * column[changes + 1]
-        middles = np.unique(np.minimum(middles, np.nextafter(column[changes + 1], -np.inf)))
-        counts[j] = len(middles)
-        edges[j, : len(middles)] = middles
-    return edges, counts
+    values = np.sort(values)
+    changes = np.flatnonzero(values[1:] > values[:-1])
+    if len(changes) >= most:  # the changes next to equal shares of the rows
+        wanted = np.arange(1, most) * len(values) // most
+        places = np.minimum(np.searchsorted(changes, wanted), len(changes) - 1)
+        changes = np.unique(changes[places])
+    middles = 0.5 * values[changes] + 0.5 * values[changes + 1]
+    return np.unique(np.minimum(middles, np.nextafter(values[changes + 1], -np.inf)))
 
 
 class Fit:
-    """An ensemble that is being fitted to rows X (n, columns) with targets Y (n, outputs)."""
+    """An ensemble that is being fitted to rows X (n, columns) with targets Y (n, outputs).
+
+    First the columns are put in bins, then trees grow.
+    """
 
     def __init__(self, X: Single, Y: Array, signed: bool, seed: int, number: int) -> None:
-        self.edges, self.counts = bin_edges(X)
-        self._starts = np.concatenate(([0], np.cumsum(self.counts + 1)))
-        self.bins = np.empty(X.shape, dtype=np.uint8)
-        put_in_bins(X, self.edges, self.counts, self.bins)
+        self.edges = np.zeros((X.shape[1], BINS - 1), dtype=np.float32)
+        self.counts = np.zeros(X.shape[1], dtype=np.int64)  # of edges
+        self.bins, self._binned = np.empty(X.shape, dtype=np.uint8), 0
         self.X, self.Y, self.signed = X, Y, signed
         self._sources = informative_outputs(Y, signed)
         several = len(self._sources)
@@ -315,16 +313,26 @@ class Fit:
         self.ensemble, self.grown = new_ensemble(self.trees, Y.mean(axis=0)), 0
         self._F = np.tile(self.ensemble.start, (len(Y), 1))
 
+    def put_in_bins(self, columns: int) -> None:
+        """Put columns in bins until this is done for ``columns`` of them, or all."""
+        most = most_bins(*self.X.shape)
+        while self._binned < min(columns, self.X.shape[1]):
+            j, values = self._binned, self.X[:, self._binned].copy()
+            edges = bin_edges(values, most)
+            self.edges[j, : len(edges)], self.counts[j] = edges, len(edges)
+            put_in_bins(values, edges, j, self.bins)
+            self._binned += 1
+
     def grow(self, trees: int) -> None:
         """Grow trees until there are ``trees`` of them, or all."""
+        self.put_in_bins(self.X.shape[1])
+        starts = np.concatenate(([0], np.cumsum(self.counts + 1)))
         while self.grown < min(trees, self.trees):
             R, r = self.Y - self._F, np.zeros(len(self.Y))
             for sign, source in zip(self.signs[self.grown], self._sources, strict=False):
                 r += sign * R[:, source]
             if self._sources:
-                grow_tree(
-                    self.bins, self.edges, self._starts, r, R, self.grown, self.ensemble, self._F
-                )
+                grow_tree(self.bins, self.edges, starts, r, R, self.grown, self.ensemble, self._F)
             self.grown += 1
 
     def continue_with(self, ensemble: Ensemble, grown: int) -> None:
@@ -409,14 +417,20 @@ class Boosting(Stateful):
         if self._rows == began:
             self._fit = self._new_fit()
         elif self._fit is not None:
-            self._fit.grow(self._due(self._fit))
+            self._fit.put_in_bins(self._due(self.columns, 0.0, BINNING))
+            if trees := self._due(self._fit.trees, BINNING, 1.0):
+                self._fit.grow(trees)
             if self._rows == self._ends:
                 self._used, self._fit = self._fit.ensemble, None
 
-    def _due(self, fit: Fit) -> int:
-        """Number of trees of a fit after the rows so far."""
+    def _due(self, count: int, start: float, stop: float) -> int:
+        """Number of ``count`` parts of a fit that are done after the rows so far.
+
+        They are done in turn between two shares of the rows from its beginning to its end.
+        """
         began = self._began
-        return -(-fit.trees * (self._rows - began) // (self._ends - began))
+        done = (self._rows - began) / (self._ends - began)
+        return math.ceil(count * min(max(done - start, 0.0) / (stop - start), 1.0))
 
     def _new_fit(self) -> Fit:
         """Return a fit of the rows that were there when it was begun."""
@@ -580,7 +594,9 @@ class Boosting(Stateful):
         if fits:
             self._fit = fit = self._new_fit()
             grown = len(columns) - count
-            require(grown == min(self._due(fit), fit.trees), "columns has other trees than are due")
+            require(
+                grown == self._due(fit.trees, BINNING, 1.0), "columns has other trees than are due"
+            )
             require(
                 np.array_equal(values["starts"][-1], fit.ensemble.start), "starts has another mean"
             )

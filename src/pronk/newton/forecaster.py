@@ -296,7 +296,7 @@ class OpenRows(Numbers):
         super().__init__(name, shape, written="computed", **options)
 
     def dump(self, owner: Any) -> Any:
-        values, rows = getattr(owner._blocks, self.name), slice(owner.open_rows)
+        values, rows = getattr(owner.blocks, self.name), slice(owner.open_rows)
         return values[:, rows].copy() if self.name == "Phi" else values[rows].copy()
 
 
@@ -326,7 +326,7 @@ class Forecasters(Stateful):
         self._discounts = np.array([1.0 if w is None else 1.0 - 1.0 / w for w in windows])
         self._sums = [Sums(alpha, size, outputs) for alpha in alphas]
         self._open = 0
-        self._factor()
+        self._blocks: Blocks | None = None
 
     @property
     def sizes(self) -> list[int]:
@@ -336,7 +336,7 @@ class Forecasters(Stateful):
     @property
     def width(self) -> int:
         """Number of features R of a group: those of the largest forecaster."""
-        return self._blocks.own.Z.shape[2]
+        return max(self.sizes, default=0)
 
     @property
     def block_length(self) -> int:
@@ -348,13 +348,23 @@ class Forecasters(Stateful):
         """Rows in the open blocks."""
         return self._open
 
+    @property
+    def blocks(self) -> Blocks:
+        """The open blocks; new ones are made when they are first used.
+
+        Points and experts change between two blocks, so factors made earlier would be made twice.
+        """
+        if self._blocks is None:
+            self._factor()
+        assert self._blocks is not None
+        return self._blocks
+
     def _factor(self) -> None:
         """Open new blocks of all forecasters."""
         assert not self._open
         sizes = np.array(self.sizes, dtype=np.int64)
         ends = np.cumsum(sizes * sizes)
         starts = ends - sizes * sizes
-        self._kinds = Kinds(sizes, starts, self._groups, self._discounts, self.anticipate)
         count, r, outputs = len(sizes), int(sizes.max(initial=0)), self.outputs
         groups, n = int(self._groups.max(initial=0)) + 1, self.block_length
         own = Block(
@@ -362,14 +372,12 @@ class Forecasters(Stateful):
             np.zeros((count, n, n)), np.zeros((count, n)), np.zeros((count, n, outputs)),
             np.ones((count, n + 1)),
         )  # fmt: skip
-        self._blocks = Blocks(own, np.empty((groups, n, r)), np.empty((n, outputs)), np.ones(n))
         for e, sums in enumerate(self._sums):
-            sums.factor(self._factor_of(e), own.beta[e, : sizes[e]])
-
-    def _factor_of(self, e: int) -> Array:
-        """Return L of forecaster e, (r, r)."""
-        r, start = self._kinds.sizes[e], self._kinds.starts[e]
-        return self._blocks.own.factor[start : start + r * r].reshape(r, r)
+            L = own.factor[starts[e] : ends[e]].reshape(sizes[e], sizes[e])
+            sums.factor(L, own.beta[e, : sizes[e]])
+        # At the end: a signal while `predict` opens blocks leaves none.
+        self._kinds = Kinds(sizes, starts, self._groups, self._discounts, self.anticipate)
+        self._blocks = Blocks(own, np.empty((groups, n, r)), np.empty((n, outputs)), np.ones(n))
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -393,10 +401,11 @@ class Forecasters(Stateful):
             self._predict(later, early, out)
         if gaps is None:
             gaps = np.ones(len(Y))
-        start, length = 0, len(self._blocks.Y)
+        start, length = 0, self.block_length
         while start < len(Y):
             stop = min(len(Y), start + length - self._open)
-            learn_rows(Phi, Y, gaps, later, start, stop, self._open, self._kinds, self._blocks, out)
+            blocks = self.blocks
+            learn_rows(Phi, Y, gaps, later, start, stop, self._open, self._kinds, blocks, out)
             self._open += stop - start
             if self._open == length:
                 self._close_blocks()
@@ -404,33 +413,33 @@ class Forecasters(Stateful):
         return out
 
     def _close_blocks(self) -> None:
-        """Add the rows of full blocks to the sums, and open new blocks."""
-        blocks = self._blocks
+        """Add the rows of full blocks to the sums."""
+        blocks = self.blocks
         for e, sums in enumerate(self._sums):
             Phi = blocks.Phi[self._groups[e], :, : len(sums.b)]
             sums.add(Phi, blocks.Y, blocks.own.shares[e, 1:])
-        self._open = 0
-        self._factor()
+        self._open, self._blocks = 0, None
 
     def resize(self, sizes: Sequence[int]) -> None:
         """Change the numbers of features, between two blocks.
 
         All rows so far are 0 in new coordinates; of fewer the first are kept.
         """
+        if list(sizes) == self.sizes:
+            return
         for sums, size in zip(self._sums, sizes, strict=True):
             if size > len(sums.b):
                 sums.grow_by(size - len(sums.b))
             elif size < len(sums.b):
                 sums.keep_first(size)
-        if list(sizes) != self._kinds.sizes.tolist():
-            self._factor()
+        self._blocks = None
 
     def keep(self, places: Sequence[int], groups: Sequence[int]) -> None:
         """Keep the forecasters at some places, between two blocks; they read these groups."""
         self._sums = [self._sums[e] for e in places]
         self._groups = np.array(groups, dtype=np.int64)
         self._discounts = self._discounts[list(places)]
-        self._factor()
+        self._blocks = None
 
     # -- the current model --------------------------------------------------------------------
 
@@ -442,8 +451,8 @@ class Forecasters(Stateful):
         return out
 
     def _predict(self, Phi: Array, rows: int, out: Array) -> Array:
-        leverages = np.empty((rows, len(self._sums)))
-        predict_rows(Phi, rows, self._open, self._kinds, self._blocks, out, leverages)
+        leverages, blocks = np.empty((rows, len(self._sums))), self.blocks
+        predict_rows(Phi, rows, self._open, self._kinds, blocks, out, leverages)
         return leverages
 
     def variance(self, Phi: Array, e: int) -> Array:
@@ -457,17 +466,19 @@ class Forecasters(Stateful):
 
     def weights_of(self, e: int) -> Array:
         """Return A^-1 b of forecaster e with the open rows, (r, outputs)."""
-        size, t, block = len(self._sums[e].b), self._open, self._blocks.own
+        size, t, block = len(self._sums[e].b), self._open, self.blocks.own
         right = block.beta[e, :size].copy()
         if t:
             inner = dtrsm(1.0, block.upper[e, :t, :t], block.step[e, :t], diag=1)
             right -= block.Z[e, :t, :size].T @ inner
+        start = self._kinds.starts[e]
+        L = block.factor[start : start + size * size].reshape(size, size)
         # The transpose of L is in Fortran order.
-        return np.asarray(dtrsm(1.0, self._factor_of(e).T, right)) if size else right
+        return np.asarray(dtrsm(1.0, L.T, right)) if size else right
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
-        self.outputs, blocks = matrix.shape[1], self._blocks
+        blocks, self.outputs = self.blocks, matrix.shape[1]
         for sums in self._sums:
             sums.b = recombined(sums.b, matrix)
         beta, step = recombined(blocks.own.beta, matrix), recombined(blocks.own.step, matrix)
@@ -492,7 +503,7 @@ class Forecasters(Stateful):
     )
 
     def _sizes(self) -> dict[str, int]:
-        return {"outputs": self.outputs, "groups": len(self._blocks.Phi)}
+        return {"outputs": self.outputs, "groups": len(self.blocks.Phi)}
 
     def _assign(self, values: dict[str, Any]) -> None:
         self._sums, *self._loaded = values.values()
