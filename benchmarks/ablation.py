@@ -197,11 +197,6 @@ def mild_metric(metrics: Array, Z: Array) -> Array:
     return metrics[[0, 0]]
 
 
-def no_leaf_clipping(forest: local.Forest) -> None:
-    """Errors are clipped where their mean square is positive; it stays NaN."""
-    forest._trees.squares[:] = np.nan
-
-
 def unchanged(forest: local.Forest) -> None:
     """Change nothing."""
 
@@ -424,7 +419,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "leaf clipping": Mechanism(
         "outlier clipping in leaves",
         "Errors that a leaf learns are clipped to five recent root mean squares.",
-        partial(local_with, change=no_leaf_clipping),
+        partial(compiled_again, trees, LEAF_REACH=1e100),
         kinds=(False,),
     ),
     "tube": Mechanism(
