@@ -197,14 +197,9 @@ def mild_metric(metrics: Array, Z: Array) -> Array:
     return metrics[[0, 0]]
 
 
-def unchanged(forest: local.Forest) -> None:
-    """Change nothing."""
-
-
 @contextmanager
 def local_with(
     kept: tuple[int, ...] = ALL,
-    change: Callable[[local.Forest], None] = unchanged,
     metric: Callable[[Array, Array], Array] | None = None,
     small: bool | None = None,
 ) -> Iterator[None]:
@@ -223,7 +218,6 @@ def local_with(
             super().__init__(metrics, limits, signed, seed, memory, own_small, *others)
             if small is not None:
                 self.forest = local.Forest(metrics, limits, signed, seed, memory, small)
-            change(self.forest)
             self.mixture = Selected(len(kept), limits, signed, *others)
 
         def learn(self, Z: Array, Y: Array, G: Array, *others: Any) -> Array:
