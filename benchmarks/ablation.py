@@ -288,7 +288,7 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "smooth": Mechanism(
         "smooth expert",
-        "A narrow expert with alpha = 1 beside those with alpha = 0.01.",
+        "A narrow expert with alpha = 1 beside those with alpha = 0.001.",
         lambda: settings_where(lambda s: s.alpha != SMOOTH_ALPHA),
     ),
     "directions": Mechanism(
@@ -320,13 +320,13 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "survivors": Mechanism(
         "selection at row 2,048",
-        "Only the six best experts without window and the best of each window go on.",
+        "Only the four best experts without window and the best of each window go on.",
         attribute(learner, SURVIVORS=99),
         long=False,
     ),
     "dropping": Mechanism(
-        "dropping at row 4,096 (and 8,192 and 16,384, beyond these rows)",
-        "The worst experts are dropped, to five, four and three without window.",
+        "dropping at row 8,192, beyond these rows",
+        "The worst experts are dropped, to three without window.",
         attribute(experts, ACTIVE_EXPERTS={}),
         long=False,
     ),
