@@ -93,9 +93,8 @@ def test_a_learner_without_late_labels_has_no_prediction_until_one_is_learned():
     assert evaluation.unpredicted == 4 and missing(values) == [True] * 4 + [False] * (N - 4)
 
 
-@pytest.mark.parametrize("wrap", [pronk.Prepared, pronk.Intervals])
-def test_the_delay_of_a_learner_in_another_model_counts(wrap):
-    model = wrap(pronk.OnlineKernelRegressor(delay=20, random_state=0))
+def test_the_delay_of_a_learner_in_another_model_counts():
+    model = pronk.Prepared(pronk.OnlineKernelRegressor(delay=20, random_state=0))
     evaluation, values = evaluated(model=model)
     assert evaluation.unpredicted == 21 and missing(values) == [True] * 21 + [False] * (N - 21)
 
