@@ -325,6 +325,8 @@ class Fit:
 
     def grow(self, trees: int) -> None:
         """Grow trees until there are ``trees`` of them, or all."""
+        if self.grown >= trees:
+            return
         self.put_in_bins(self.X.shape[1])
         starts = np.concatenate(([0], np.cumsum(self.counts + 1)))
         while self.grown < min(trees, self.trees):
